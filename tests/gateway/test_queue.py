@@ -88,6 +88,19 @@ async def test_messages_that_wait_are_merged_by_setting(simulation: Simulation) 
 
 
 @in_virtual_time
+async def test_retry_repeats_all_messages_of_a_merged_prompt(simulation: Simulation) -> None:
+    setup = GatewaySetup(simulation, busy="merge")
+    async with setup.running():
+        for text in ("slow", "two", "three"):
+            setup.say(text)
+        await setup.until(lambda: setup.texts() == [BEGUN.strip()])
+        setup.agent.go_on.set()
+        await setup.until(lambda: setup.texts()[-1] == "ok: two\n\nthree")
+        setup.say("/retry")
+        await setup.until(lambda: setup.texts()[1:] == ["ok: two\n\nthree"] * 2)
+
+
+@in_virtual_time
 async def test_a_message_interrupts_the_turn_by_setting(simulation: Simulation) -> None:
     setup = GatewaySetup(simulation, busy="interrupt")
     async with setup.running():

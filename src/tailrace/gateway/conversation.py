@@ -222,7 +222,7 @@ class Conversation:
         """Returns False if the turn failed before the agent has begun."""
         turn, message = turns[-1], turns[-1].message
         assert message is not None, "an accepted turn has its message"
-        word, repeats = word_of(message), ""
+        word, asked_by = word_of(message), tuple(one.turn_id for one in turns)
         if word == "new":
             self._context.router.sessions.begin(self.name)
             if not (text := rest_of(message)):
@@ -232,7 +232,7 @@ class Conversation:
             if not (text := await self._last_prompt()):
                 await self._context.say(turn.turn_id, self.target, "There is no message to answer again.")
                 return True
-            repeats = self._context.router.sessions.last_turn(self.name)
+            asked_by = self._context.router.sessions.last_turns(self.name)
         else:
             text = "\n\n".join(prompt_of(one.message) for one in turns if one.message is not None)
         if files := ", ".join(files_of(one.message) for one in turns if one.message and one.message.attachments):
@@ -241,9 +241,9 @@ class Conversation:
                 await self._context.say(turn.turn_id, self.target, line)
                 return True
             await self._context.say(f"{turn.turn_id}/files", self.target, line)
-        return await self._run_agent(turns, text, repeats)
+        return await self._run_agent(turns, text, asked_by)
 
-    async def _run_agent(self, turns: list[Turn], text: str, repeats: str) -> bool:
+    async def _run_agent(self, turns: list[Turn], text: str, asked_by: tuple[str, ...]) -> bool:
         turn, message = turns[-1], turns[-1].message
         assert message is not None, "an accepted turn has its message"
         request = TurnRequest(
@@ -252,7 +252,7 @@ class Conversation:
             conversation=self.name,
             user_id=message.sender.id,
             agent_id=self._served.agent_id,
-            repeats=repeats,
+            asked_by=asked_by,
         )
 
         async def end_joined() -> None:
@@ -285,11 +285,11 @@ class Conversation:
         return RecordedPresenter(courier, self.target)
 
     async def _last_prompt(self) -> str:
-        """The text of the message that was answered last; "" if it is not known any more."""
-        found = await self._context.ledger.turn(self._context.router.sessions.last_turn(self.name))
-        if found is None or found.message is None:
-            return ""
-        return prompt_of(found.message) if not word_of(found.message) else rest_of(found.message)
+        """The text of the prompt that was answered last; "" if it is not known any more."""
+        asked_by = self._context.router.sessions.last_turns(self.name)
+        found = [await self._context.ledger.turn(turn_id) for turn_id in asked_by]
+        messages = [turn.message for turn in found if turn is not None and turn.message is not None]
+        return "\n\n".join(rest_of(message) if word_of(message) else prompt_of(message) for message in messages)
 
     # Words
 

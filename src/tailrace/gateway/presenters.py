@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _CALL_S = 30.0
+_SNAPSHOT_EVERY_S = 1.0
 
 
 class Presenter(Protocol):
@@ -119,9 +120,12 @@ class RecordedPresenter:
         try:
             if turn.is_finished:
                 return ""
-            reader = AnswerReader()
+            reader, clock = AnswerReader(), self._courier.clock
+            offered_at = clock.monotonic()
             async for _ in reader.reading(events):
-                turn.save_snapshot(reader.partial)
+                if (now := clock.monotonic()) - offered_at >= _SNAPSHOT_EVERY_S:
+                    offered_at = now
+                    turn.save_snapshot(reader.partial)
             posts = [Post(target=self._target, body=Body(text=reader.text))] if reader.text else []
             await turn.end(*posts, state=reader.end_state)
             return reader.text

@@ -55,7 +55,7 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
 class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One prompt of a person, and the conversation that gets the answer.
 
-    `repeats` is the turn whose prompt this one has, if a person asked for another answer.
+    `asked_by` are the turns of the messages that are the prompt, if these are not this turn alone.
     """
 
     turn_id: str
@@ -63,7 +63,7 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str
     user_id: str = ""
     agent_id: str | None = None
-    repeats: str = ""
+    asked_by: tuple[str, ...] = ()
 
 
 class _NoAgent:
@@ -145,7 +145,7 @@ class MessageRouter:
             text = request.text.strip()
             if agent.middleware is not None:
                 text = await agent.middleware(text, request.agent_id)
-            session = self.sessions.use(request.conversation, turn_id=request.repeats or request.turn_id)
+            session = self.sessions.use(request.conversation, turns=request.asked_by or (request.turn_id,))
             return Prompt(text=text, session_id=session.id, user_id=request.user_id, conversation=request.conversation)
 
         return AgentTurn(agent.runtime, prompt, turn_id=request.turn_id, context=context)

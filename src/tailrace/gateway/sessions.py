@@ -16,12 +16,12 @@ _MAX_IDLE = 1_000
 class Session(msgspec.Struct, kw_only=True):
     """The session of one conversation. `used_at` is when its latest turn began or ended.
 
-    `last_turn` is the turn that answered the latest prompt; `/retry` repeats it.
+    `last_turns` are the turns whose messages were the latest prompt; `/retry` repeats it.
     """
 
     id: str
     used_at: float
-    last_turn: str = ""
+    last_turns: tuple[str, ...] = ()
 
 
 class Sessions:
@@ -45,21 +45,20 @@ class Sessions:
         self._changed = changed
         self._prune_at = 2 * _MAX_IDLE
 
-    def use(self, conversation: str, *, turn_id: str = "") -> Session:
+    def use(self, conversation: str, *, turns: tuple[str, ...]) -> Session:
         """The session for the next turn of the conversation."""
         session, now = self._sessions.get(conversation), self._clock()
         if session is None or now - session.used_at > self.timeout_s:
             session = self.begin(conversation)
         session.used_at = now
-        if turn_id:
-            session.last_turn = turn_id
+        session.last_turns = turns
         self._changed(conversation, session)
         return session
 
     def begin(self, conversation: str) -> Session:
-        """Begin a new session. The turn to repeat stays the same."""
-        last = self.last_turn(conversation)
-        session = Session(id=uuid.uuid4().hex, used_at=self._clock(), last_turn=last)
+        """Begin a new session. The prompt to repeat stays the same."""
+        last = self.last_turns(conversation)
+        session = Session(id=uuid.uuid4().hex, used_at=self._clock(), last_turns=last)
         self._sessions.pop(conversation, None)
         self._sessions[conversation] = session
         self._changed(conversation, session)
@@ -72,10 +71,10 @@ class Sessions:
             session.used_at = self._clock()
             self._changed(conversation, session)
 
-    def last_turn(self, conversation: str) -> str:
-        """The turn that answered the latest prompt of the conversation; "" if there is none."""
+    def last_turns(self, conversation: str) -> tuple[str, ...]:
+        """The turns whose messages were the latest prompt of the conversation."""
         session = self._sessions.get(conversation)
-        return session.last_turn if session is not None else ""
+        return session.last_turns if session is not None else ()
 
     def _prune(self) -> None:
         """Forget sessions that have ended, so that a long-running process does not grow."""
