@@ -7,6 +7,7 @@
     │   ├── PluginNotFound        no channel or runtime has that name
     │   └── TurnMismatch          a turn with that id was delivered with another text
     ├── RuntimeFault          the author of the agent: it raised, or yielded what is not an event
+    ├── ExtensionFault        the author of the extension: its code raised an error, or did not return in time
     ├── ChannelFault          the sender of messages: the class says whether to retry; raised by channels
     │   ├── SendRefused           the platform refuses this call; it never works
     │   ├── NotSent               certainly not sent; it may work later
@@ -98,6 +99,10 @@ class RuntimeFault(TailraceError):
     def __init__(self, message: str, *, partial: str = "") -> None:
         super().__init__(message)
         self.partial = partial
+
+
+class ExtensionFault(TailraceError):
+    """The code of an extension raised an error, or did not return in time. The message names the extension."""
 
 
 class ChannelFault(TailraceError):
