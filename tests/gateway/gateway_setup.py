@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from tailrace.events import Event
+    from tailrace.gateway.extensions import BrokenExtension, Extension
     from tailrace.ports import Prompt
     from tailrace.testing.virtual_time import Simulation
 
@@ -67,6 +68,7 @@ class GatewaySetup:
         gateway = {name: settings.pop(name) for name in ("max_queue_size", "session_timeout_s") if name in settings}
         self.settings = ChannelSettings(**{"allow": ("*",), **settings})
         self.gateway = GatewaySettings(**gateway)
+        self.extensions: list[Extension | BrokenExtension] = []
         self.questions = ChatQuestions()
         self._events = 0
 
@@ -78,6 +80,7 @@ class GatewaySetup:
         plan = GatewayPlan(
             agents={"main": Agent(runtime=self.runtime)},
             channels=[ChannelPlan(channel=channel, settings=self.settings, agent_id=self.agent_id)],
+            extensions=self.extensions,
             ledger=Path("unused"),
             questions=self.questions,
             settings=self.gateway,

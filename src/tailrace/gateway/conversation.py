@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tailrace.deliveries import Query, State, TurnState
 from tailrace.delivery.operator import Operator, Resend
 from tailrace.errors import LedgerClosed, LedgerLost
-from tailrace.gateway.presenters import CourierPresenter, RecordedPresenter, StreamingPresenter
+from tailrace.gateway.presenters import CourierPresenter, RecordedPresenter, RecordedStreamingPresenter
 from tailrace.gateway.router import TurnRequest
 from tailrace.gateway.words import HELP, QUEUED, files_of, prompt_of, rest_of, word_of
 from tailrace.operations import Typing
@@ -281,7 +281,7 @@ class Conversation:
             wants_text = self._context.router.has_response_handlers
             return CourierPresenter(courier, self.target, served.projector, needs_text=wants_text)
         if isinstance(served.provider, StreamingChannelProvider) and served.settings.streaming_enabled:
-            return StreamingPresenter(served.provider, self.target.chat)
+            return RecordedStreamingPresenter(courier, self.target, served.provider)
         return RecordedPresenter(courier, self.target)
 
     async def _last_prompt(self) -> str:

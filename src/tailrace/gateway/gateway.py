@@ -17,6 +17,8 @@ from tailrace.errors import ChannelFault, LedgerClosed, LedgerLost
 from tailrace.gateway.access import AccessList
 from tailrace.gateway.context import GatewayContext, ServedChannel
 from tailrace.gateway.control import ControlServer
+from tailrace.gateway.extension_channel import ExtensionChannel
+from tailrace.gateway.extension_runner import ExtensionRunner, create_runners
 from tailrace.gateway.handlers import DeliveryRequests, access_handlers
 from tailrace.gateway.inbox import ActiveConversations, GatewayInbox
 from tailrace.gateway.plan import plan_of_program
@@ -71,6 +73,7 @@ class GatewayProcess:
         self._clock = clock
         self._write = write or (lambda line: print(line, file=sys.stderr, flush=True))
         self._supervisors: list[ChannelSupervisor] = []
+        self._extensions: list[ExtensionRunner] = []
         self._on_change: list[Callable[[Delivery], None]] = []
 
     async def run(self) -> None:
@@ -122,11 +125,15 @@ class GatewayProcess:
     async def _serve(self, context: GatewayContext, stop: asyncio.Event) -> None:
         conversations = ActiveConversations(context)
         for served in context.served.values():
-            inbox = GatewayInbox(context, served, conversations)
-            # Before the channel starts to receive, so that a new message is not queued twice.
-            await conversations.resume(served.name)
-            self._supervisors.append(ChannelSupervisor(served, inbox, context.courier, self._say_ready))
+            await self._supervise(served, context, conversations)
+
+        async def add_channel(plan: ChannelPlan) -> ChannelSupervisor:
+            served = context.served[plan.channel.name] = self._served(plan)
+            return await self._supervise(served, context, conversations)
+
         endless = [supervisor.run() for supervisor in self._supervisors]
+        self._extensions = create_runners(self._plan.extensions, context, add_channel=add_channel, write=self._write)
+        endless += [extension.run() for extension in self._extensions]
         endless += [_recover(context.courier), self._watch_first_starts(), context.wait_for_failure()]
         work = [asyncio.create_task(each) for each in endless]
         stopping = asyncio.create_task(_until(stop))
@@ -141,6 +148,16 @@ class GatewayProcess:
                 task.cancel()
             await asyncio.gather(stopping, *work, return_exceptions=True)
 
+    async def _supervise(
+        self, served: ServedChannel, context: GatewayContext, conversations: ActiveConversations
+    ) -> ChannelSupervisor:
+        # Before the channel starts to receive, so that a new message is not queued twice.
+        await conversations.resume(served.name)
+        inbox = GatewayInbox(context, served, conversations)
+        supervisor = ChannelSupervisor(served, inbox, context.courier, self._say_ready)
+        self._supervisors.append(supervisor)
+        return supervisor
+
     def _served(self, plan: ChannelPlan) -> ServedChannel:
         settings = plan.settings
         projector = ProjectorSettings(
@@ -150,7 +167,9 @@ class GatewayProcess:
             buttons=(STOP_BUTTON,) if isinstance(plan.channel, AsksByButtons) else (),
             processing_every_s=self._plan.settings.processing_update_interval_ms / 1000,
         )
-        return ServedChannel(plan.channel, settings, agent_id=plan.agent_id, projector=projector)
+        channel = plan.channel
+        provider = channel.provider if isinstance(channel, ExtensionChannel) else None
+        return ServedChannel(channel, settings, agent_id=plan.agent_id, projector=projector, provider=provider)
 
     def _say_ready(self, served: ServedChannel) -> None:
         account = getattr(served.channel, "account_name", "")
@@ -158,10 +177,12 @@ class GatewayProcess:
 
     async def _watch_first_starts(self) -> None:
         """Raise an error if no channel can work before a person has changed something."""
+        for extension in self._extensions:
+            await extension.wait_started()
         for supervisor in self._supervisors:
             await supervisor.wait_started()
         refused = [supervisor for supervisor in self._supervisors if supervisor.refused is not None]
-        if len(refused) == len(self._supervisors):
+        if self._supervisors and len(refused) == len(self._supervisors):
             raise ChannelFault("; ".join(f"{one.served.name}: {one.refused}" for one in refused))
         await asyncio.get_running_loop().create_future()
 

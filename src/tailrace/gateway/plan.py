@@ -10,6 +10,7 @@ import msgspec
 from tailrace.config import AgentSettings, ChannelSettings, GatewaySettings, presentation_of
 from tailrace.errors import UsageError
 from tailrace.gateway.control import control_path
+from tailrace.gateway.extensions import load_extensions
 from tailrace.gateway.questions import ChatQuestions
 from tailrace.gateway.router import Agent
 from tailrace.ledger.files import default_path
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tailrace.config import Settings
+    from tailrace.gateway.extensions import BrokenExtension, Extension
     from tailrace.projector import Presentation
     from tailrace.runtimes.permissions import Approver
 
@@ -40,6 +42,7 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     agents: dict[str, Agent]
     channels: list[ChannelPlan]
+    extensions: list[Extension | BrokenExtension] = msgspec.field(default_factory=list)
     ledger: Path
     control: Path | None = None
     questions: ChatQuestions = msgspec.field(default_factory=ChatQuestions)
@@ -75,11 +78,16 @@ def plan_of_settings(
                 presentation=presentation_of(shared, tables[agent_id]),
             )
         )
-    if not planned:
+    folder = settings.gateway.extensions
+    if settings.is_set("gateway.extensions") and not folder.is_dir():
+        raise UsageError(f"gateway.extensions: there is no folder {folder}")
+    extensions = load_extensions(folder, tables, only_agent=_ONLY_AGENT if agent is not None else None)
+    if not planned and not extensions:
         raise UsageError("there is no channel: add a table such as [channels.telegram] to the settings")
     return GatewayPlan(
         agents=agents,
         channels=planned,
+        extensions=extensions,
         ledger=ledger,
         control=control,
         questions=questions,
@@ -100,6 +108,7 @@ def plan_of_program(agent: Any, channels: Sequence[Any], *, allow: Sequence[str]
         channels=[
             ChannelPlan(channel=_channel(channel), settings=shared, agent_id=_ONLY_AGENT) for channel in channels
         ],
+        extensions=load_extensions(GatewaySettings().extensions, {}, only_agent=_ONLY_AGENT),
         ledger=(default_path() if data_dir is None else data_dir / default_path().name).resolve(),
         control=control_path(ledger=None, data_dir=data_dir, control=None),
         questions=questions,

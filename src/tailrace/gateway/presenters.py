@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tailrace.deliveries import TurnState
 from tailrace.delivery.presenting import present
+from tailrace.errors import ExtensionFault
 from tailrace.events import Error, Status, ToolStarted, TurnCancelled, TurnFailed
+from tailrace.gateway.extension_call import call_extension
 from tailrace.operations import Body, Post
 from tailrace.ports import ChannelProvider
 from tailrace.projector import TurnText
 from tailrace.projector.wording import failure_text
-from tailrace.redaction import redact
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
@@ -156,10 +157,11 @@ class StreamingPresenter:
     def __init__(self, channel: StreamingChannelProvider, user_id: str) -> None:
         self._channel = channel
         self._user_id = user_id
+        self.reader = AnswerReader()
 
     async def present(self, turn_id: str, events: AsyncIterable[Event]) -> str:  # noqa: ARG002 -- the port has it
-        """Show the events as they come."""
-        channel, reader = self._channel, AnswerReader()
+        """Show the events as they come. Use a new presenter for each turn."""
+        channel, reader = self._channel, self.reader
         try:
             await self._call(channel.on_stream_start)
             async for event in events:
@@ -185,14 +187,33 @@ class StreamingPresenter:
         return await _attempt(self._channel.name, method, self._user_id, *arguments)
 
 
+class RecordedStreamingPresenter:
+    """Lets a channel show a turn by its streaming methods. The ledger records only that the turn begins and ends."""
+
+    def __init__(self, courier: Courier, target: Target, channel: StreamingChannelProvider) -> None:
+        self._courier = courier
+        self._target = target
+        self._streaming = StreamingPresenter(channel, target.chat)
+
+    async def present(self, turn_id: str, events: AsyncIterable[Event]) -> str:
+        """Begin the turn in the ledger and show it. After a crash, a line says that it was interrupted."""
+        turn = await self._courier.begin(turn_id, self._target)
+        try:
+            if turn.is_finished:
+                return ""
+            text = await self._streaming.present(turn_id, events)
+            await turn.end(state=self._streaming.reader.end_state)
+            return text
+        finally:
+            turn.close()
+
+
 async def _attempt(name: str, method: Callable[..., Awaitable[Any]], *arguments: str) -> bool:
     """Call a method of an extension's channel. Returns whether it worked; a failure is logged."""
     try:
-        async with asyncio.timeout(_CALL_S):
-            await method(*arguments)
-    except Exception as error:  # noqa: BLE001 -- the extension's code, which must not stop the turn
-        reason = redact(str(error)) or type(error).__name__
-        _log.warning("%s.%s failed: %s", name, getattr(method, "__name__", "method"), reason)
+        await call_extension(name, method, *arguments, timeout_s=_CALL_S)
+    except ExtensionFault as error:
+        _log.warning("%s", error)
         return False
     return True
 

@@ -39,7 +39,7 @@ class ChannelSupervisor:
         self.refused: Exception | None = None
         self.is_connected = False
         self.failures = 0
-        self._inbox = inbox
+        self.inbox = inbox
         self._courier = courier
         self._on_ready = on_ready
         self._started = asyncio.Event()
@@ -57,6 +57,10 @@ class ChannelSupervisor:
                 reason, pause_s = str(error), _LONGEST_PAUSE_S
                 if not self.served.was_connected.is_set():
                     self.refused = error
+            except asyncio.CancelledError:
+                if (task := asyncio.current_task()) is None or task.cancelling():
+                    raise
+                reason = "something it waited for was cancelled"
             except Exception as error:  # noqa: BLE001 -- a plugin's code
                 reason = _reason(error)
             finally:
@@ -78,7 +82,7 @@ class ChannelSupervisor:
     async def _serve(self) -> None:
         channel = self.served.channel
         async with asyncio.timeout(_START_S):
-            await channel.start(self._inbox)
+            await channel.start(self.inbox)
         self._courier.connect(channel, self.served.courier_settings)
         self.is_connected = True
         self.served.was_connected.set()
