@@ -238,4 +238,4 @@ def test_the_test_in_the_documentation_passes(tmp_path: Path) -> None:
     (tmp_path / "test_my_bot.py").write_text(program, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "1 passed" in run.stdout, run.stdout + run.stderr
+    assert "2 passed" in run.stdout, run.stdout + run.stderr

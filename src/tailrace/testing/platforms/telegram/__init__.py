@@ -9,12 +9,7 @@
 
     tailrace simulate telegram  # the same, with a page to type in
 
-A test of your own bot takes it as a fixture:
-
-    @pytest_asyncio.fixture
-    async def telegram():
-        async with TelegramSimulator() as simulator:
-            yield simulator
+docs/testing-your-bot.md has a pytest fixture for tests of your own bot.
 
 The simulator refuses what Telegram refuses. Each refusal names its source (`rules.RULES`), and numbers that no source
 states are marked as unverified (`rules.unverified_settings`). It needs aiohttp: install `tailrace[telegram]`.
