@@ -150,13 +150,21 @@ class GatewayContext:
         return render(text, self.courier.capabilities(target).dialect)
 
     async def end_accepted(
-        self, turn: Turn, text: str = "", *, state: TurnState = TurnState.CANCELLED, reply_to: str | None = None
+        self, turn: Turn, text: str = "", *, state: TurnState = TurnState.CANCELLED, is_reply: bool = False
     ) -> None:
-        """End a turn that no agent answers, with a line if there is one."""
+        """End a turn that no agent answers, with a line if there is one. `is_reply`: as a reply to its message."""
         target, deliveries = turn.target, []
         body = await self._body(target, text)
         if text:
             policy, now = self.courier.policy(target), self.clock.wall()
-            post = Post(target=target, body=body, reply_to=reply_to)
+            reply_to = turn.message.message_id if is_reply and turn.message is not None else ""
+            post = Post(target=target, body=body, reply_to=reply_to or None)
             deliveries = [plan(post, turn_id=turn.turn_id, ordinal=1, policy=policy, now=now)]
         await self.courier.deliver(turn, deliveries, ends=state)
+
+    async def end_all(self, turns: Sequence[Turn], text: str = "", *, state: TurnState = TurnState.CANCELLED) -> None:
+        """End several such turns, with one line for all of them."""
+        for turn in turns[:-1]:
+            await self.end_accepted(turn, state=state)
+        for turn in turns[-1:]:
+            await self.end_accepted(turn, text, state=state)

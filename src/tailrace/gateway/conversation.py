@@ -11,12 +11,12 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tailrace.deliveries import Query, State, TurnState
-from tailrace.delivery.operator import Operator, Resend
+from tailrace.deliveries import TurnState
 from tailrace.errors import LedgerClosed, LedgerLost
 from tailrace.gateway.presenters import CourierPresenter, RecordedPresenter, RecordedStreamingPresenter
 from tailrace.gateway.router import TurnRequest
-from tailrace.gateway.words import HELP, QUEUED, files_of, prompt_of, rest_of, word_of
+from tailrace.gateway.word_answers import answer_word
+from tailrace.gateway.words import QUEUED, files_of, prompt_of, rest_of, word_of
 from tailrace.operations import Typing
 from tailrace.ports import ShowsTyping, StreamingChannelProvider
 
@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 _MAX_STARTS = 3
 _FIRST_PAUSE_S = 0.5
+_PAUSE_AFTER_BUG_S = 10.0
 _MAX_NOTICES = 10
 _TYPING_EVERY_S = 4.0
 GIVEN_UP = "⚠️ I could not answer this message, so I set it aside. Send it again to try once more."
@@ -73,7 +74,7 @@ class Conversation:
         assert message is not None, "an accepted turn has its message"
         word = word_of(message)
         if word and word not in QUEUED:
-            self._context.in_background(self._answer_word(turn, word), f"/{word} in {self.name}")
+            self._context.in_background(self._answer_word(turn), f"/{word} in {self.name}")
             return
         if message.edited:
             self._replace(turn)
@@ -119,17 +120,23 @@ class Conversation:
         try:
             await self._served.was_connected.wait()
             while self._waiting and not self._context.is_draining:
-                if expired := self._take_expired():
-                    await self._sum_up(expired)
-                else:
-                    await self._answer(self._take_next())
-        except (LedgerLost, LedgerClosed) as error:
-            self._context.fail(error)
-        except Exception as error:  # noqa: BLE001 -- a bug of ours must not stop the other conversations
-            _log.critical("%s: the queue failed", self.name, exc_info=error)
+                try:
+                    await self._serve_next()
+                except (LedgerLost, LedgerClosed) as error:
+                    self._context.fail(error)
+                    return
+                except Exception as error:  # noqa: BLE001 -- a bug of ours must not stop the conversation
+                    _log.critical("%s: a message could not be answered", self.name, exc_info=error)
+                    await asyncio.sleep(_PAUSE_AFTER_BUG_S)
         finally:
             self._task = None
             self._on_idle(self)
+
+    async def _serve_next(self) -> None:
+        if expired := self._take_expired():
+            await self._sum_up(expired)
+        else:
+            await self._answer(self._take_next())
 
     def _replace(self, turn: Turn) -> None:
         """Put an edited message in the place of the one that still waits. An edit of an answered message is ignored."""
@@ -156,10 +163,8 @@ class Conversation:
         """Say in one line that messages are too old to be answered now."""
         count = len(expired)
         which = "A message of yours was" if count == 1 else f"{count} messages of yours were"
-        for turn in expired[:-1]:
-            await self._context.end_accepted(turn)
         line = f"⚠️ {which} not answered, because I was away for too long. Send again what you still need."
-        await self._context.end_accepted(expired[-1], line)
+        await self._context.end_all(expired, line)
 
     def _take_next(self) -> list[Turn]:
         """The next message; with the setting `merge`, all messages of the same person that wait."""
@@ -172,23 +177,28 @@ class Conversation:
     async def _refuse(self) -> None:
         """Say that the queue is full: one line for each message, or one line for many."""
         size = self._context.max_queue_size
-        why = f"because {size} {'message waits' if size == 1 else 'messages wait'} here already. Send it again later."
+        why = f"because {size} {'message waits' if size == 1 else 'messages wait'} here already."
         try:
             while self._refused:
-                if len(self._refused) <= _MAX_NOTICES:
+                if len(self._refused) > _MAX_NOTICES:
+                    turns = list(self._refused)
+                    self._refused.clear()
+                    line = f"⚠️ I did not take your last {len(turns)} messages, {why} Send them again later."
+                    await self._context.end_all(turns, line)
+                else:
                     turn = self._refused.popleft()
-                    message_id = turn.message.message_id if turn.message is not None else ""
-                    line = f"⚠️ I did not take this message, {why}"
-                    await self._context.end_accepted(turn, line, reply_to=message_id or None)
-                    continue
-                turns, count = list(self._refused), len(self._refused)
-                self._refused.clear()
-                for turn in turns[:-1]:
-                    await self._context.end_accepted(turn)
-                line = f"⚠️ I did not take your last {count} messages, {why.replace('it', 'them')}"
-                await self._context.end_accepted(turns[-1], line)
+                    line = f"⚠️ I did not take this message, {why} Send it again later."
+                    await self._context.end_accepted(turn, line, is_reply=True)
         finally:
             self._is_refusing = False
+            self._on_idle(self)
+
+    async def _answer_word(self, turn: Turn) -> None:
+        assert turn.message is not None, "an accepted turn has its message"
+        try:
+            await self._served.was_connected.wait()
+            await self._context.say(turn.turn_id, self.target, await answer_word(turn.message, self, self._context))
+        finally:
             self._on_idle(self)
 
     async def _show_taken(self) -> None:
@@ -203,47 +213,44 @@ class Conversation:
 
     async def _answer(self, turns: list[Turn]) -> None:
         """Answer a message, or several together. What fails before the agent has begun is tried three times."""
-        turn, pause_s = turns[-1], _FIRST_PAUSE_S
+        pause_s = _FIRST_PAUSE_S
         for _ in range(_MAX_STARTS):
             try:
-                if await self._try_to_answer(turns):
-                    return
+                await self._try_to_answer(turns)
             except (LedgerLost, LedgerClosed):
                 raise
             except Exception as error:  # noqa: BLE001 -- the next message must be answered
-                _log.error("%s: turn %s could not be started: %s", self.name, turn.turn_id, error, exc_info=error)
+                _log.error("%s: turn %s could not be started", self.name, turns[-1].turn_id, exc_info=error)
                 await asyncio.sleep(pause_s)
                 pause_s *= 4
-        for earlier in turns[:-1]:
-            await self._context.end_accepted(earlier)
-        await self._context.end_accepted(turn, GIVEN_UP, state=TurnState.FAILED)
+            else:
+                return
+        await self._context.end_all(turns, GIVEN_UP, state=TurnState.FAILED)
 
-    async def _try_to_answer(self, turns: list[Turn]) -> bool:
-        """Returns False if the turn failed before the agent has begun."""
-        turn, message = turns[-1], turns[-1].message
-        assert message is not None, "an accepted turn has its message"
-        word, asked_by = word_of(message), tuple(one.turn_id for one in turns)
+    async def _try_to_answer(self, turns: list[Turn]) -> None:
+        """Answer the messages. Raises an error only if the agent has not begun."""
+        turn, messages = turns[-1], [turn.message for turn in turns if turn.message is not None]
+        say, sessions = self._context.say, self._context.router.sessions
+        word, asked_by = word_of(messages[-1]), tuple(one.turn_id for one in turns)
         if word == "new":
-            self._context.router.sessions.begin(self.name)
-            if not (text := rest_of(message)):
-                await self._context.say(turn.turn_id, self.target, "A new conversation begins.")
-                return True
+            sessions.begin(self.name)
+            if not (text := rest_of(messages[-1])):
+                await say(turn.turn_id, self.target, "A new conversation begins.")
+                return
         elif word == "retry":
-            if not (text := await self._last_prompt()):
-                await self._context.say(turn.turn_id, self.target, "There is no message to answer again.")
-                return True
-            asked_by = self._context.router.sessions.last_turns(self.name)
+            asked_by = sessions.last_turns(self.name)
+            if not (text := await self._prompt_of(asked_by)):
+                await say(turn.turn_id, self.target, "There is no message to answer again.")
+                return
         else:
-            text = "\n\n".join(prompt_of(one.message) for one in turns if one.message is not None)
-        if files := ", ".join(files_of(one.message) for one in turns if one.message and one.message.attachments):
+            text = "\n\n".join(map(prompt_of, messages))
+        if files := ", ".join(files_of(message) for message in messages if message.attachments):
             line = f"⚠️ The agent takes no files: it did not get {files}."
-            if not text:
-                await self._context.say(turn.turn_id, self.target, line)
-                return True
-            await self._context.say(f"{turn.turn_id}/files", self.target, line)
-        return await self._run_agent(turns, text, asked_by)
+            await say(f"{turn.turn_id}/files" if text else turn.turn_id, self.target, line)
+        if text:
+            await self._run_agent(turns, text, asked_by)
 
-    async def _run_agent(self, turns: list[Turn], text: str, asked_by: tuple[str, ...]) -> bool:
+    async def _run_agent(self, turns: list[Turn], text: str, asked_by: tuple[str, ...]) -> None:
         turn, message = turns[-1], turns[-1].message
         assert message is not None, "an accepted turn has its message"
         request = TurnRequest(
@@ -256,8 +263,7 @@ class Conversation:
         )
 
         async def end_joined() -> None:
-            for joined in turns[:-1]:
-                await self._context.end_accepted(joined, state=TurnState.DONE)
+            await self._context.end_all(turns[:-1], state=TurnState.DONE)
 
         router = self._context.router
         running = router.agent_turn(request, context=message, on_start=end_joined)
@@ -273,7 +279,6 @@ class Conversation:
             _log.exception("%s: turn %s was interrupted by an error", self.name, turn.turn_id)
         finally:
             self.running = None
-        return True
 
     def _presenter(self) -> Presenter:
         served, courier = self._served, self._context.courier
@@ -284,67 +289,11 @@ class Conversation:
             return RecordedStreamingPresenter(courier, self.target, served.provider)
         return RecordedPresenter(courier, self.target)
 
-    async def _last_prompt(self) -> str:
-        """The text of the prompt that was answered last; "" if it is not known any more."""
-        asked_by = self._context.router.sessions.last_turns(self.name)
-        found = [await self._context.ledger.turn(turn_id) for turn_id in asked_by]
+    async def _prompt_of(self, turn_ids: tuple[str, ...]) -> str:
+        """The prompt that the messages of these turns were; "" if they are not known any more."""
+        found = [await self._context.ledger.turn(turn_id) for turn_id in turn_ids]
         messages = [turn.message for turn in found if turn is not None and turn.message is not None]
         return "\n\n".join(rest_of(message) if word_of(message) else prompt_of(message) for message in messages)
-
-    # Words
-
-    async def _answer_word(self, turn: Turn, word: str) -> None:
-        message = turn.message
-        assert message is not None, "an accepted turn has its message"
-        await self._served.was_connected.wait()
-        answer = await {"stop": self._stop_text, "status": self._status, "resend": self._resend, "help": _help}[word]()
-        if rest := rest_of(message):
-            shown = rest if len(rest) <= 40 else f"{rest[:40]}…"
-            answer += f"\n\nWhat you wrote behind /{word} was not read: {shown}"
-        await self._context.say(turn.turn_id, self.target, answer)
-        self._on_idle(self)
-
-    async def _stop_text(self) -> str:
-        was_running = await self.stop()
-        text = "Stopped." if was_running else "Nothing is running."
-        return f"{text} {self._waiting_text()}".strip()
-
-    async def _status(self) -> str:
-        if self.running is None:
-            text = "Nothing is running."
-        else:
-            text = f"An answer has been running for {self._context.clock.monotonic() - self.running_since:.0f} s."
-        held = len(await self._held())
-        parts = f"{held} {'part' if held == 1 else 'parts'} may be missing; /resend sends them." if held else ""
-        return " ".join(filter(None, (text, self._waiting_text(), parts)))
-
-    def _waiting_text(self) -> str:
-        return f"{self.waiting} {'message waits' if self.waiting == 1 else 'messages wait'}." if self.waiting else ""
-
-    async def _held(self) -> list[str]:
-        query = Query(conversation=self.name, states=frozenset({State.UNKNOWN}))
-        found = await self._context.ledger.find(query, limit=100)
-        known = [await self._context.courier.deliveries_of(f"{row.turn_id}/resend") for row in found]
-        sent = {(row.turn_id, row.ordinal) for rows in known for row in rows}
-        return [row.id for row in reversed(found) if (f"{row.turn_id}/resend", row.ordinal) not in sent]
-
-    async def _resend(self) -> str:
-        held = await self._held()
-        if not held:
-            return "Nothing is on hold."
-
-        async def connect(_: str) -> str:
-            return "the channel is not connected"
-
-        results = await Operator(self._context.courier, connect).resend(Resend(ids=tuple(held)))
-        problems = [result.problem for result in results if result.problem]
-        sent = len(results) - len(problems)
-        text = f"{sent} {'part was' if sent == 1 else 'parts were'} sent again."
-        return f"{text} {problems[0]}" if problems else text
-
-
-async def _help() -> str:
-    return HELP
 
 
 def _sent_at(turn: Turn) -> float:
