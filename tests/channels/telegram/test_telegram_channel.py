@@ -12,11 +12,13 @@ import pytest
 from telegram_setup import HERE, PERSON, PNG, TOKEN, running, simulator, steal_updates, with_simulator
 
 from tailrace.channels.telegram import BotSettings, TelegramChannel
+from tailrace.channels.telegram.client import MethodCall, TelegramClient
 from tailrace.errors import AccessLost, ChannelFault, LedgerClosed, MaybeSent, NotSent, SendRefused, UsageError
 from tailrace.inbound import Attachment, Inbound, InboundMessage, InboundNotice
+from tailrace.ledger.memory import MemoryLedger
 from tailrace.operations import Body, Delete, Draft, Edit, Post, PostMedia, Target, Typing
 from tailrace.testing.channel_scenarios import RecordingInbox
-from tailrace.testing.faults import ReorderUpdates, RepeatUpdates, Reset, Rule, ServerError, TooMany
+from tailrace.testing.faults import NoAnswer, ReorderUpdates, RepeatUpdates, Reset, Rule, ServerError, SlowBody, TooMany
 from tailrace.testing.platforms.telegram import (
     CHANNEL,
     FORUM,
@@ -397,11 +399,32 @@ async def test_a_webhook_that_works(telegram: TelegramSimulator) -> None:
     inbox = RecordingInbox(failures=1)
     webhook: dict[str, Any] = {"public_url": f"http://127.0.0.1:{port}/hook", "listen": f"127.0.0.1:{port}"}
     async with running(telegram, inbox, mode="webhook", **webhook) as channel:
+        telegram.world.updates.add("message", {"message_id": "malformed"}, telegram.clock())
+        telegram.world.updates.add("telepathy", {"text": "of an unknown kind"}, telegram.clock())
         await telegram.act(WriteMessage(text="one"))
         await inbox.wait(1, attempts=2)
-        await channel.post(post("two"), key="k")
-    assert [event.text for event in inbox.received if isinstance(event, InboundMessage)] == ["one"]
-    assert telegram.texts(PERSON.id) == ["two"]
+        telegram.add_faults(Rule(fault=RepeatUpdates(), kind="webhook"))
+        await telegram.act(WriteMessage(text="two"))
+        await inbox.wait(3)
+        await channel.post(post("three"), key="k")
+    messages = [event for event in inbox.received if isinstance(event, InboundMessage)]
+    ledger = MemoryLedger()
+    assert [message.text for message in messages if (await ledger.accept(message)).is_new] == ["one", "two"]
+    assert telegram.texts(PERSON.id) == ["three"]
+
+
+def test_a_call_without_an_answer_ends_at_its_deadline() -> None:
+    async def run() -> None:
+        async with simulator() as telegram:
+            client = TelegramClient(BotSettings(token=TOKEN, api_base=telegram.url))
+            telegram.add_faults(NoAnswer(), SlowBody(60.0))
+            for _ in range(2):
+                with pytest.raises(MaybeSent, match="did not answer in time"):
+                    await client.call(MethodCall("getMe", {}), dict[str, Any], deadline_s=0.5)
+            assert (await client.call(MethodCall("getMe", {}), dict[str, Any]))["is_bot"]
+            await client.close()
+
+    asyncio.run(run())
 
 
 def test_every_setting_is_documented() -> None:

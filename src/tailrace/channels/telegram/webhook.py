@@ -7,6 +7,7 @@ sends it again.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import logging
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ MAX_BODY = 1024 * 1024
 _HEADER = "X-Telegram-Bot-Api-Secret-Token"
 _RETRY_AFTER_S = "1"
 _STOP_S = 2.0
+_BODY_S = 30.0  # how long a body may take
 
 
 class WebhookServer:
@@ -100,8 +102,12 @@ async def _read(request: web.Request) -> bytes | int:
     if (request.content_length or 0) > MAX_BODY:
         return 413
     body = bytearray()
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > MAX_BODY:
-            return 413
+    try:
+        async with asyncio.timeout(_BODY_S):
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > MAX_BODY:
+                    return 413
+    except TimeoutError:
+        return 408
     return bytes(body)
