@@ -9,7 +9,7 @@ import pytest
 from delivery_setup import HERE, THERE, DeliverySetup, OnlySends, edit, finished_within, in_virtual_time, post, states
 from msgspec.structs import replace
 
-from tailrace.capabilities import Capabilities, Rate, StreamRules, Unkeyed
+from tailrace.capabilities import Capabilities, Rate, Unkeyed
 from tailrace.deliveries import State
 from tailrace.operations import (
     Ambiguous,
@@ -143,41 +143,18 @@ async def test_only_the_latest_operation_per_message_is_shown(simulation: Simula
 
 
 @in_virtual_time
-async def test_appended_texts_are_combined_with_the_latest_tasks(simulation: Simulation) -> None:
+async def test_a_stream_takes_one_text_after_the_other(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation, SLOW)
     turn, live = await turn_with_message(setup)
     [row] = await turn.send(OpenStream(target=HERE, body=Body(text="s")))
     assert row.receipt is not None
     stream = row.receipt.message_id
-    read, write = Task(id="1", title="read"), Task(id="2", title="write")
-    done = replace(read, status="complete")
-    shown = [
-        turn.show(append(stream, "t", read, write)),
-        turn.show(edit(live, "b")),
-        turn.show(append(stream, "", done)),
-        turn.show(append(stream, "u")),
-    ]
-    assert await asyncio.gather(*shown) == [shown_as(stream), shown_as(live), shown_as(stream), shown_as(stream)]
-    assert called(setup) == ["post", "open_stream", "append_stream", "edit"]
-    assert [(message.text, message.tasks) for message in setup.platform.history("here")][1] == (
-        "stu",
-        (done, write),
-    )
-
-
-@in_virtual_time
-async def test_combined_texts_fit_into_one_call(simulation: Simulation) -> None:
-    rules = StreamRules(every_s=0.0, per_call=5)
-    setup = DeliverySetup(simulation, replace(SLOW, native=rules, unit="utf16"))
-    turn = await setup.courier.begin("t", HERE)
-    [row] = await turn.send(OpenStream(target=HERE, body=Body(text="")))
-    assert row.receipt is not None
-    stream = row.receipt.message_id
-    texts = ["12", "345", "6", "789", "😀", "😀😀", "far too long"]
-    outcomes = await asyncio.gather(*(turn.show(append(stream, text)) for text in texts))
-    assert outcomes == [shown_as(stream)] * 6 + [Refused("the message is too long")]
-    assert setup.texts() == ["123456789😀😀😀"]
-    assert setup.platform.counts["append_stream"] == 5
+    read = Task(id="1", title="read")
+    shown = [turn.show(append(stream, "t", read)), turn.show(edit(live, "b")), turn.show(append(stream, "too early"))]
+    assert await asyncio.gather(*shown) == [shown_as(stream), shown_as(live), NOT_SHOWN]
+    assert await turn.show(append(stream, "u")) == shown_as(stream)
+    assert called(setup) == ["post", "open_stream", "append_stream", "edit", "append_stream"]
+    assert [(message.text, message.tasks) for message in setup.platform.history("here")][1] == ("stu", (read,))
 
 
 @in_virtual_time
@@ -384,9 +361,8 @@ async def test_a_stream_ends_with_the_whole_text_even_if_it_was_deleted(simulati
         assert row.receipt is not None
         stream = row.receipt.message_id
         turn.show(AppendStream(target=target, stream_id=stream, text="b"))
-        turn.show(AppendStream(target=target, stream_id=stream, text="c"))
         await asyncio.sleep(1)
-        assert setup.texts(target) == ["abc"]
+        assert setup.texts(target) == ["ab"]
         if gone:
             setup.delete_message(stream, target)
         [row] = await turn.end(CloseStream(target=target, stream_id=stream, body=Body(text="whole")))

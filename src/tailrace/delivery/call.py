@@ -55,7 +55,7 @@ class PlatformCall:
         self._deadline_s = deadline_s
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._waiter = self._loop.create_future()
+        self._waiter: asyncio.Future[None] | None = None
         self._task = self._loop.create_task(self._perform(channel, delivery))
 
     async def _perform(self, channel: Channel, delivery: Delivery) -> Outcome:
@@ -79,16 +79,16 @@ class PlatformCall:
         return Ambiguous(f"no answer within {self._deadline_s:g} s")
 
     async def _wait_within(self, seconds: float) -> None:
-        """Wait until the call has ended. Cheaper than `asyncio.wait`, which every delivery would have to pay for."""
-        self._waiter = self._loop.create_future()
+        """Wait until the call has ended. This is cheaper than `asyncio.wait`, and every delivery waits here."""
+        self._waiter = waiter = self._loop.create_future()
         timer = self._loop.call_later(seconds, self._wake)
         try:
-            await self._waiter
+            await waiter
         finally:
             timer.cancel()
 
     def _wake(self) -> None:
-        if not self._waiter.done():
+        if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def stop(self) -> Outcome:

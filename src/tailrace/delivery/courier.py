@@ -151,7 +151,8 @@ class Courier:
         """Show an interim operation (a preview, a draft, typing) without recording it.
 
         The operation is dropped if a newer one or a delivery comes first. The future gets the outcome, never an
-        exception; the caller need not wait for it. `NotNow` means that the operation was dropped.
+        exception; `NotNow` means that the operation was dropped. A caller need not wait for the outcome, except between
+        two texts for the same stream: a text is dropped while the one before is pending.
         """
         if self._context.draining:
             return not_shown()

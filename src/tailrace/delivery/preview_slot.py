@@ -8,21 +8,13 @@ with the outcome, never with an exception, and need not wait for it.
 from __future__ import annotations
 
 import asyncio
-from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
-from msgspec.structs import replace
-
-from tailrace.capabilities import StreamRules
 from tailrace.delivery.call import perform
 from tailrace.delivery.rate_limiter import urgency_of
-from tailrace.markdown.units import size
 from tailrace.operations import Ambiguous, AppendStream, Draft, Edit, Interim, NotNow, Outcome, Typing
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tailrace.capabilities import Capabilities
     from tailrace.delivery.pace import PacedChannel
     from tailrace.delivery.rate_limiter import PendingCall
 
@@ -30,7 +22,7 @@ _DEADLINE_S = 5.0
 _NOT_SHOWN = NotNow("a durable operation came first", retry_after=0.0)
 
 Shown: TypeAlias = "asyncio.Future[Outcome]"
-_Pending: TypeAlias = tuple[Interim, Shown]
+_Subject: TypeAlias = tuple[type, str]
 
 
 def not_shown() -> Shown:
@@ -43,12 +35,12 @@ def not_shown() -> Shown:
 class PreviewSlot:
     """The pending interim operations of one conversation. The most urgent is shown first; among equals, the oldest.
 
-    A newer edit, draft or typing replaces a pending one of the same message. Texts for a stream are combined in order,
-    as many as fit into one call.
+    A newer edit, draft or typing replaces a pending one of the same message. A text for a stream is dropped while the
+    one before is pending. The projector never sends such a text, because it waits for each outcome.
     """
 
     def __init__(self) -> None:
-        self._pending: dict[tuple[type, str], list[_Pending]] = {}
+        self._pending: dict[_Subject, tuple[Interim, Shown]] = {}
         self._waiting: tuple[PacedChannel, PendingCall] | None = None
 
     def __bool__(self) -> bool:
@@ -56,20 +48,21 @@ class PreviewSlot:
 
     def put(self, operation: Interim) -> Shown:
         """Show the operation as soon as the rate limit allows it. The future gets its outcome."""
+        subject = _subject(operation)
+        if (before := self._pending.get(subject)) is not None:
+            if isinstance(operation, AppendStream):
+                return not_shown()
+            _resolve(before[1], _NOT_SHOWN)
         shown: Shown = asyncio.get_running_loop().create_future()
-        before = self._pending.setdefault(_subject(operation), [])
-        if not isinstance(operation, AppendStream):
-            _resolve(before, _NOT_SHOWN)
-            before.clear()
-        before.append((operation, shown))
+        self._pending[subject] = operation, shown
         if self._waiting is not None and urgency_of(operation) < self._waiting[1].urgency:
             self._stop_waiting()
         return shown
 
     def clear(self) -> None:
         """Drop all operations, because a delivery is due."""
-        for pending in self._pending.values():
-            _resolve(pending, _NOT_SHOWN)
+        for _operation, shown in self._pending.values():
+            _resolve(shown, _NOT_SHOWN)
         self._pending.clear()
         self._stop_waiting()
 
@@ -78,8 +71,7 @@ class PreviewSlot:
 
         Does nothing if that was dropped during the wait.
         """
-        subject, pending = min(self._pending.items(), key=lambda item: urgency_of(item[1][0][0]))
-        operation = pending[0][0]
+        subject, (operation, _shown) = min(self._pending.items(), key=lambda item: urgency_of(item[1][0]))
         channel = channels.get(operation.target.channel)
         if channel is None or not channel.is_answering:
             self.clear()
@@ -87,12 +79,12 @@ class PreviewSlot:
         if not await self._wait_to_call(channel, operation) or subject not in self._pending:
             return
         # The operation is taken after the wait, so that the latest one is shown.
-        taken = self._take(subject, channel.channel.capabilities)
+        operation, shown = self._pending.pop(subject)
         outcome: Outcome = Ambiguous("the call was cancelled")
         try:
-            outcome = await _perform(channel, _combined([operation for operation, _shown in taken]))
+            outcome = await _perform(channel, operation)
         finally:
-            _resolve(taken, outcome)
+            _resolve(shown, outcome)
 
     async def _wait_to_call(self, channel: PacedChannel, operation: Interim) -> bool:
         target, urgency = operation.target, urgency_of(operation)
@@ -111,18 +103,8 @@ class PreviewSlot:
             self._waiting = None
             channel.queue.cancel(call)
 
-    def _take(self, subject: tuple[type, str], capabilities: Capabilities) -> list[_Pending]:
-        """Remove and return the oldest operations on this message or stream, as many as fit into one call."""
-        pending = self._pending[subject]
-        fitting = _fitting(pending, capabilities)
-        if fitting < len(pending):
-            self._pending[subject] = pending[fitting:]
-        else:
-            del self._pending[subject]
-        return pending[:fitting]
 
-
-def _subject(operation: Interim) -> tuple[type, str]:
+def _subject(operation: Interim) -> _Subject:
     """The message, draft or chat that the operation changes. A later operation on it replaces an earlier one."""
     match operation:
         case Edit():
@@ -133,27 +115,6 @@ def _subject(operation: Interim) -> tuple[type, str]:
             return Draft, str(operation.draft_id)
         case _:
             return type(operation), ""
-
-
-def _fitting(pending: Sequence[_Pending], capabilities: Capabilities) -> int:
-    """How many of the pending operations fit into one call; at least one."""
-    rules = capabilities.native
-    if not isinstance(rules, StreamRules) or rules.per_call is None:
-        return len(pending)
-    texts = (operation.text if isinstance(operation, AppendStream) else "" for operation, _shown in pending)
-    sizes = accumulate(size(text, capabilities.unit) for text in texts)
-    return max(1, sum(so_far <= rules.per_call for so_far in sizes))
-
-
-def _combined(operations: Sequence[Interim]) -> Interim:
-    """Combine these operations into one. If there are several, all of them append to the same stream."""
-    last = operations[-1]
-    if not isinstance(last, AppendStream) or len(operations) == 1:
-        return last
-    appended = [operation for operation in operations if isinstance(operation, AppendStream)]
-    # Each task has its latest state. The tasks keep the order in which they first came.
-    tasks = {task.id: task for operation in appended for task in operation.tasks}
-    return replace(last, text="".join(operation.text for operation in appended), tasks=tuple(tasks.values()))
 
 
 async def _perform(channel: PacedChannel, operation: Interim) -> Outcome:
@@ -173,7 +134,6 @@ async def _perform(channel: PacedChannel, operation: Interim) -> Outcome:
     return outcome
 
 
-def _resolve(pending: Sequence[_Pending], outcome: Outcome) -> None:
-    for _operation, shown in pending:
-        if not shown.done():
-            shown.set_result(outcome)
+def _resolve(shown: Shown, outcome: Outcome) -> None:
+    if not shown.done():
+        shown.set_result(outcome)
