@@ -35,6 +35,20 @@ async def test_a_delivery_recorded_as_sending_survives_a_reload(
 
 
 @in_virtual_time
+async def test_a_delivery_is_sent_although_its_caller_is_cancelled_while_it_is_recorded(
+    simulation: Simulation,
+) -> None:
+    setup = DeliverySetup(simulation, "unkeyed")
+    SlowLedger(setup, plan=1.0)
+    turn = await setup.courier.begin("t", HERE)
+    sending = asyncio.create_task(turn.send(post("one")))
+    await asyncio.sleep(0.5)
+    sending.cancel()
+    await asyncio.sleep(5.0)
+    assert await setup.states("t") == {1: State.DELIVERED}
+
+
+@in_virtual_time
 async def test_deliveries_added_during_a_reload_are_sent(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)
     ledger = SlowLedger(setup, adopt=1.0)

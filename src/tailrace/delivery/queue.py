@@ -128,7 +128,7 @@ class ConversationQueue:
         """
         version = self._version
         try:
-            lease = await self.own()
+            lease = self._lease or await self.own()
             retry = self._context.retry_while_unavailable
             if ends is not None:
                 recorded = await retry(self._ledger.end, lease, turn, ends, plan=deliveries)
@@ -151,7 +151,7 @@ class ConversationQueue:
 
     async def move(self, *states: Delivery, plan: Sequence[Delivery] = ()) -> None:
         """Record the next states of a row; `states` begins with the current one. `plan` is queued after the row."""
-        lease = await self.own()
+        lease = self._lease or await self.own()
         recorded = await self._context.retry_while_unavailable(self._ledger.move, lease, *pairwise(states), plan=plan)
         self.replace(states[0], states[-1], recorded[len(states) - 1 :])
 

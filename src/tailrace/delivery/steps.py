@@ -163,7 +163,7 @@ class SendSteps:
         """For a row that is already `sending`: make the call now, or record that its outcome is not known."""
         intent, self.intent = self.intent, None
         channel = self._context.channels.get(first.channel)
-        if intent is None or (intent.delivery.position, intent.delivery.attempt) != (first.position, first.attempt):
+        if intent is None or (key_of(intent.delivery), intent.delivery.attempt) != (key_of(first), first.attempt):
             # An earlier call of this sender has ended, but its outcome could not be recorded.
             now = self._context.clock.wall()
             await self._move(first, moved(first, State.AMBIGUOUS, now=now, error="the outcome of the call was lost"))
