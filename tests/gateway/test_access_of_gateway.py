@@ -88,6 +88,7 @@ def test_a_person_is_let_in_and_out_while_the_gateway_runs_and_after_a_restart(f
                 assert (await commands.access()).out.startswith(f"telegram:{PRIVATE} (")
                 approved = await commands.access("approve", found[1])
                 assert (approved.exit_code, approved.out.partition(" (")[0]) == (0, f"telegram:{PRIVATE}")
+                await telegram.wait_until(lambda: telegram.texts()[-1].startswith("You may talk to me now."))
                 assert await commands.answer_to("again") == "You said: again"
             assert not (folder / "ledger.db.sock").exists()
             assert (await commands.access("approve", found[1])).exit_code == 1

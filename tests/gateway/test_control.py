@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from tailrace.delivery.operator import Purge, Resend
+from tailrace.delivery.operator import Purge, Resend, Resume
 from tailrace.errors import CommandRefused, GatewayNotRunning, UsageError
 from tailrace.gateway.control import (
     MAX_CLIENTS,
@@ -22,7 +22,6 @@ from tailrace.gateway.control import (
     ControlClient,
     ControlServer,
     Revoke,
-    StatusRequest,
     control_path,
 )
 
@@ -114,8 +113,8 @@ def test_a_request_can_be_refused(path: Path, caplog: pytest.LogCaptureFixture) 
             for person in ("bug", "disk"):
                 with pytest.raises(CommandRefused, match="its log says why"):
                     await client.ask(Revoke(person=person), type(None))
-            with pytest.raises(UsageError, match="does not answer 'status'"):
-                await client.ask(StatusRequest(), type(None))
+            with pytest.raises(UsageError, match="does not answer 'resume'"):
+                await client.ask(Resume(), type(None))
             with pytest.raises(UsageError, match="choose fewer"):
                 await client.ask(Resend(ids=("x" * MAX_REQUEST_BYTES,)), type(None))
 

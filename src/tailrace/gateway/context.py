@@ -12,7 +12,7 @@ from tailrace.deliveries import Turn, TurnState, plan
 from tailrace.delivery import CourierSettings
 from tailrace.errors import LedgerClosed, LedgerLost
 from tailrace.markdown import render
-from tailrace.operations import Edit, Post
+from tailrace.operations import Edit, Post, Target
 from tailrace.ports import AsksByButtons
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from tailrace.config import ChannelSettings
     from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier
-    from tailrace.gateway.access import AccessList
+    from tailrace.gateway.access import AccessList, Approved
     from tailrace.gateway.questions import ChatQuestions
     from tailrace.gateway.router import MessageRouter
-    from tailrace.operations import Body, Button, Durable, Target
+    from tailrace.operations import Body, Button, Durable
     from tailrace.ports import Channel, ChannelProvider, StreamingChannelProvider
     from tailrace.projector import ProjectorSettings
 
@@ -148,6 +148,14 @@ class GatewayContext:
     async def _body(self, target: Target, text: str) -> Body:
         await self.served[target.channel].was_connected.wait()
         return render(text, self.courier.capabilities(target).dialect)
+
+    def welcome(self, approved: Approved) -> None:
+        """Tell a person who was let in, in the chat that got the code."""
+        person = approved.person
+        if person.chat and person.channel in self.served:
+            target = Target(channel=person.channel, chat=person.chat)
+            line = "You may talk to me now. /help shows the words that I understand."
+            self.in_background(self.say(f"approved {person.key} {approved.approved_at:.0f}", target, line), "a welcome")
 
     async def end_accepted(
         self, turn: Turn, text: str = "", *, state: TurnState = TurnState.CANCELLED, is_reply: bool = False

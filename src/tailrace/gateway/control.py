@@ -52,13 +52,7 @@ class Revoke(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="r
     person: str
 
 
-class StatusRequest(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", tag="status", forbid_unknown_fields=True
-):
-    """Ask what the gateway does now."""
-
-
-Request: TypeAlias = Approve | Revoke | StatusRequest | Resend | Resume | Purge
+Request: TypeAlias = Approve | Revoke | Resend | Resume | Purge
 Report: TypeAlias = Callable[[Any], None]
 Handler: TypeAlias = Callable[[Any, Report], Awaitable[Any]]
 """Takes the request and a function that reports progress. It is cancelled if the client ends before the result."""

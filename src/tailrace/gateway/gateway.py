@@ -95,7 +95,7 @@ class GatewayProcess:
         self._on_change.append(requests.on_change)
         control = None
         if self._plan.control is not None:
-            handlers = {**access_handlers(context.access, context.clock), **requests.handlers()}
+            handlers = {**access_handlers(context.access, context.clock, context.welcome), **requests.handlers()}
             control = ControlServer(self._plan.control, handlers)
         try:
             if control is not None:

@@ -10,7 +10,7 @@ from tailrace.delivery.operator import Operator, Purge, Resend, Resume
 from tailrace.gateway.control import Approve, Revoke
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from tailrace.deliveries import Delivery, OpenConversation
     from tailrace.delivery import Courier
@@ -24,11 +24,15 @@ _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-def access_handlers(access: AccessList, clock: Clock) -> dict[type[Request], Handler]:
-    """The handlers that change who may talk to the bot."""
+def access_handlers(
+    access: AccessList, clock: Clock, on_approved: Callable[[Approved], None] = lambda _: None
+) -> dict[type[Request], Handler]:
+    """The handlers that change who may talk to the bot. `on_approved` is called with each person who is let in."""
 
     async def approve(request: Approve, _: Report) -> Approved:
-        return await access.approve(request.code, clock.wall())
+        approved = await access.approve(request.code, clock.wall())
+        on_approved(approved)
+        return approved
 
     async def revoke(request: Revoke, _: Report) -> Approved:
         return await access.revoke(request.person)
