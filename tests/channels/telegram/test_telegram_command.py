@@ -1,8 +1,9 @@
-"""`tailrace deliver --channel telegram`: the settings come from the environment."""
+"""The commands `deliver`, `deliveries` and `check` with Telegram; the settings come from the environment."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from telegram_setup import FREE, PERSON, TOKEN, running, simulator
 from pseudo_terminal import TAILRACE
 from tailrace.channels.telegram import BotSettings, TelegramChannel
 from tailrace.channels.telegram.client import MethodCall, TelegramClient
-from tailrace.testing.platforms.telegram import TelegramSimulator, WriteMessage
+from tailrace.testing.platforms.telegram import FORUM, TelegramSimulator, WriteMessage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,3 +131,25 @@ def test_check_says_why_a_webhook_is_not_reached() -> None:
     assert not unreachable.ok
     assert unreachable.text.startswith("Telegram cannot reach the webhook at 127.0.0.1 (Connection failed: ")
     assert unreachable.text.endswith("), and 1 messages wait")
+
+
+def test_deliveries_lists_what_was_sent_to_a_topic_and_what_was_refused(tmp_path: Path) -> None:
+    ledger = ("--ledger", str(tmp_path / "ledger.db"))
+
+    async def run() -> tuple[list[dict[str, Any]], list[str], str]:
+        async with simulator() as telegram:
+            for chat, thread, expected in ((FORUM, "4", 0), (FORUM, "99", 1)):
+                target = ("--channel", "telegram", "--to", str(chat), "--thread", thread)
+                assert (await run_with(telegram, "deliver", *target, *ledger))[0] == expected
+            _, listed = await run_with(telegram, "deliveries", "--json", *ledger)
+            topics = [message.topic for message in telegram.seen(FORUM).messages]
+            return [json.loads(line) for line in listed.splitlines()], topics, listed
+
+    rows, topics, listed = asyncio.run(run())
+    assert topics == ["Releases"]
+    assert {row["state"]: row["error"] for row in rows} == {
+        "delivered": "",
+        "failed": f"there is no such topic in the chat (chat {FORUM})",
+    }
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert TOKEN.encode() not in stored + listed.encode()

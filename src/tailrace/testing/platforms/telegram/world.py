@@ -164,7 +164,6 @@ class TelegramWorld:
         self.chats: dict[int, TelegramChat] = {}
         self.files: dict[str, StoredFile] = {}
         self.commands: dict[str, list[dict[str, Any]]] = {}
-        self.webhook: dict[str, Any] = {}
         self.random = random.Random(seed)  # noqa: S311  ids and chances that a seed repeats, no secrets
         self.updates = UpdateQueue(self.settings, self.random)
         self.version = 0
