@@ -54,6 +54,12 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thread: str | None = None
     group: bool = False
 
+    @classmethod
+    def of_source(cls, channel: str, source_id: str) -> Target:
+        """The target of a source id: `{chat}`, or `{chat}--{thread}`."""
+        chat, _, thread = source_id.partition("--")
+        return cls(channel=channel, chat=chat, thread=thread or None)
+
     @property
     def conversation(self) -> str:
         """The name of the conversation: `channel:chat` or `channel:chat#thread`. No two conversations share a name.

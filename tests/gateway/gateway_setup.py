@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.gateway.extensions import BrokenExtension, Extension
+    from tailrace.gateway.schedule import SchedulePlan
     from tailrace.ports import Prompt
     from tailrace.testing.virtual_time import Simulation
 
@@ -65,10 +66,12 @@ class GatewaySetup:
         self.ledger = MemoryLedger(clock=self.clock)
         self.lines: list[str] = []
         self.agent_id = "main"
+        self.other_agents: dict[str, Agent] = {}
         gateway = {name: settings.pop(name) for name in ("max_queue_size", "session_timeout_s") if name in settings}
         self.settings = ChannelSettings(**{"allow": ("*",), **settings})
         self.gateway = GatewaySettings(**gateway)
         self.extensions: list[Extension | BrokenExtension] = []
+        self.schedules: list[SchedulePlan] = []
         self.questions = ChatQuestions()
         self._events = 0
 
@@ -78,9 +81,10 @@ class GatewaySetup:
         self.questions = ChatQuestions()
         channel = in_process_channel(self.platform, self.clock, request_s=0.05, answer_s=0.05)
         plan = GatewayPlan(
-            agents={"main": Agent(runtime=self.runtime)},
+            agents={"main": Agent(runtime=self.runtime), **self.other_agents},
             channels=[ChannelPlan(channel=channel, settings=self.settings, agent_id=self.agent_id)],
             extensions=self.extensions,
+            schedules=self.schedules,
             ledger=Path("unused"),
             questions=self.questions,
             settings=self.gateway,

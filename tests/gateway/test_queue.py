@@ -186,7 +186,7 @@ async def test_a_message_that_cannot_be_started_is_given_up(simulation: Simulati
     assert not setup.agent.prompts
 
 
-@pytest.mark.parametrize("text", ["x" * 1_000_000, "\ud800", "\u202e", "\x00"])
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "\ud800", "\u202e", "\x00", "", " \n"])
 def test_strange_messages_are_answered(text: str) -> None:
     @in_virtual_time
     async def scene(simulation: Simulation) -> None:

@@ -87,6 +87,7 @@ class GatewayContext:
         self.questions = questions
         self.max_queue_size = max_queue_size
         self.served: dict[str, ServedChannel] = {}
+        self.schedule_agents: dict[str, str] = {}
         self.is_draining = False
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._background: set[asyncio.Task[Any]] = set()

@@ -11,10 +11,13 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from tailrace.deliveries import TurnState
 from tailrace.errors import LedgerClosed, LedgerLost
 from tailrace.gateway.presenters import CourierPresenter, RecordedPresenter, RecordedStreamingPresenter
 from tailrace.gateway.router import TurnRequest
+from tailrace.gateway.schedule import schedule_of
 from tailrace.gateway.word_answers import answer_word
 from tailrace.gateway.words import QUEUED, files_of, prompt_of, rest_of, word_of
 from tailrace.operations import Typing
@@ -76,9 +79,12 @@ class Conversation:
         if word and word not in QUEUED:
             self._context.in_background(self._answer_word(turn), f"/{word} in {self.name}")
             return
+        is_scheduled = bool(schedule_of(message))
+        if not is_scheduled:
+            self.target = turn.target  # a schedule does not know whether the chat is a group
         if message.edited:
             self._replace(turn)
-        elif len(self._waiting) >= self._context.max_queue_size:
+        elif not is_scheduled and len(self._waiting) >= self._context.max_queue_size:
             self._refused.append(turn)
             if not self._is_refusing:
                 self._is_refusing = True
@@ -86,7 +92,7 @@ class Conversation:
             return
         else:
             self._waiting.append(turn)
-        if self.running is not None:
+        if self.running is not None and not is_scheduled:
             if self._served.settings.busy == "interrupt":
                 self.running.stop()
             self._context.in_background(self._show_taken(), f"typing in {self.name}")
@@ -154,7 +160,7 @@ class Conversation:
 
     def _take_expired(self) -> list[Turn]:
         limit = self._context.clock.wall() - self._served.settings.max_age_s
-        expired = [turn for turn in self._waiting if 0 < _sent_at(turn) < limit]
+        expired = [turn for turn in self._waiting if 0 < _sent_at(turn) < limit and not _is_scheduled(turn)]
         for turn in expired:
             self._waiting.remove(turn)
         return expired
@@ -244,10 +250,12 @@ class Conversation:
                 return
         else:
             text = "\n\n".join(map(prompt_of, messages))
+            if schedule_of(messages[-1]):
+                asked_by = sessions.last_turns(self.name)  # `/retry` repeats what a person has asked
         if files := ", ".join(files_of(message) for message in messages if message.attachments):
             line = f"⚠️ The agent takes no files: it did not get {files}."
             await say(f"{turn.turn_id}/files" if text else turn.turn_id, self.target, line)
-        if text:
+        if text or not files:
             await self._run_agent(turns, text, asked_by)
 
     async def _run_agent(self, turns: list[Turn], text: str, asked_by: tuple[str, ...]) -> None:
@@ -258,7 +266,7 @@ class Conversation:
             text=text,
             conversation=self.name,
             user_id=message.sender.id,
-            agent_id=self._served.agent_id,
+            agent_id=self._context.schedule_agents.get(schedule_of(message), self._served.agent_id),
             asked_by=asked_by,
         )
 
@@ -269,7 +277,7 @@ class Conversation:
         running = router.agent_turn(request, context=message, on_start=end_joined)
         self.running, self.running_since = running, self._context.clock.monotonic()
         try:
-            await router.answer(request, self._served.name, self._presenter(), running)
+            await router.answer(request, self._served.name, self._presenter(is_scheduled=_is_scheduled(turn)), running)
         except (LedgerLost, LedgerClosed):
             raise
         except Exception:
@@ -280,12 +288,17 @@ class Conversation:
         finally:
             self.running = None
 
-    def _presenter(self) -> Presenter:
+    def _presenter(self, *, is_scheduled: bool) -> Presenter:
         served, courier = self._served, self._context.courier
         if served.provider is None:
-            wants_text = self._context.router.has_response_handlers
-            return CourierPresenter(courier, self.target, served.projector, needs_text=wants_text)
-        if isinstance(served.provider, StreamingChannelProvider) and served.settings.streaming_enabled:
+            wants_text, settings = self._context.router.has_response_handlers, served.projector
+            if is_scheduled:
+                settings = replace(settings, presentation="final")
+            return CourierPresenter(
+                courier, self.target, settings, needs_text=wants_text, shows_typing=not is_scheduled
+            )
+        is_streamed = served.settings.streaming_enabled and not is_scheduled
+        if isinstance(served.provider, StreamingChannelProvider) and is_streamed:
             return RecordedStreamingPresenter(courier, self.target, served.provider)
         return RecordedPresenter(courier, self.target)
 
@@ -296,6 +309,10 @@ class Conversation:
         return "\n\n".join(rest_of(message) if word_of(message) else prompt_of(message) for message in messages)
 
 
+def _is_scheduled(turn: Turn) -> bool:
+    return turn.message is not None and bool(schedule_of(turn.message))
+
+
 def _sent_at(turn: Turn) -> float:
     """When the message was sent, as far as that is known."""
     return (turn.message.at if turn.message is not None else 0.0) or turn.updated_at
@@ -304,6 +321,6 @@ def _sent_at(turn: Turn) -> float:
 def _can_join(first: Turn, second: Turn) -> bool:
     """Whether two messages can become one prompt: both are from one person, and neither is a word."""
     one, two = first.message, second.message
-    if one is None or two is None or one.sender.id != two.sender.id:
+    if one is None or two is None or one.sender.id != two.sender.id or schedule_of(one) or schedule_of(two):
         return False
     return not word_of(one) and not word_of(two)

@@ -23,6 +23,7 @@ from tailrace.gateway.handlers import DeliveryRequests, access_handlers
 from tailrace.gateway.inbox import ActiveConversations, GatewayInbox
 from tailrace.gateway.plan import plan_of_program
 from tailrace.gateway.router import MessageRouter
+from tailrace.gateway.schedule import Schedule
 from tailrace.gateway.sessions import Session, Sessions
 from tailrace.gateway.supervisor import ChannelSupervisor
 from tailrace.gateway.words import STOP_BUTTON
@@ -118,6 +119,7 @@ class GatewayProcess:
         context = GatewayContext(courier, router, access, plan.questions, max_queue_size=plan.settings.max_queue_size)
         await plan.questions.open(context)
         router.sessions = await _stored_sessions(context, plan.settings.session_timeout_s)
+        context.schedule_agents = {schedule.name: schedule.agent_id for schedule in plan.schedules}
         for channel in plan.channels:
             context.served[channel.channel.name] = self._served(channel)
         return context
@@ -134,6 +136,7 @@ class GatewayProcess:
         endless = [supervisor.run() for supervisor in self._supervisors]
         self._extensions = create_runners(self._plan.extensions, context, add_channel=add_channel, write=self._write)
         endless += [extension.run() for extension in self._extensions]
+        endless += [Schedule(plan, context, conversations).run() for plan in self._plan.schedules]
         endless += [_recover(context.courier), self._watch_first_starts(), context.wait_for_failure()]
         work = [asyncio.create_task(each) for each in endless]
         stopping = asyncio.create_task(_until(stop))

@@ -47,6 +47,19 @@ class ActiveConversations:
             found = self._active[target.conversation] = Conversation(target, self._context, served, self._forget)
         return found
 
+    async def accept(self, message: InboundMessage) -> Turn | None:
+        """Record a message. Returns its turn, or None if the message is known already."""
+        accepted = await self._context.ledger.accept(message)
+        if not accepted.is_new:
+            return None
+        return Turn(
+            turn_id=accepted.turn_id,
+            target=message.target,
+            state=TurnState.ACCEPTED,
+            message=message,
+            updated_at=self._context.clock.wall(),
+        )
+
     async def resume(self, channel: str) -> None:
         """Queue the messages of a channel that an earlier process accepted and did not answer."""
         limit, seen = _PAGE, set[str]()
@@ -101,16 +114,8 @@ class GatewayInbox:
         return False
 
     async def _accept(self, message: InboundMessage) -> None:
-        accepted = await self._context.ledger.accept(message)
-        if not accepted.is_new:
+        if (turn := await self._conversations.accept(message)) is None:
             return
-        turn = Turn(
-            turn_id=accepted.turn_id,
-            target=message.target,
-            state=TurnState.ACCEPTED,
-            message=message,
-            updated_at=self._context.clock.wall(),
-        )
         if self._context.questions.answer_by_words(message):
             self._context.in_background(self._context.end_accepted(turn, state=TurnState.DONE), "an answer by words")
         else:

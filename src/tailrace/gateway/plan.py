@@ -13,6 +13,7 @@ from tailrace.gateway.control import control_path
 from tailrace.gateway.extensions import load_extensions
 from tailrace.gateway.questions import ChatQuestions
 from tailrace.gateway.router import Agent
+from tailrace.gateway.schedule import SchedulePlan
 from tailrace.ledger.files import default_path
 from tailrace.plugins import agent_of, channel_settings, find_agent, load_middleware, make_channel
 from tailrace.ports import Channel
@@ -43,6 +44,7 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     agents: dict[str, Agent]
     channels: list[ChannelPlan]
     extensions: list[Extension | BrokenExtension] = msgspec.field(default_factory=list)
+    schedules: list[SchedulePlan] = msgspec.field(default_factory=list)
     ledger: Path
     control: Path | None = None
     questions: ChatQuestions = msgspec.field(default_factory=ChatQuestions)
@@ -78,6 +80,16 @@ def plan_of_settings(
                 presentation=presentation_of(shared, tables[agent_id]),
             )
         )
+    served = {plan.channel.name for plan in planned}
+    schedules = [
+        SchedulePlan(
+            name=name,
+            settings=schedule,
+            agent_id=_ONLY_AGENT if agent is not None else settings.agent_of(f"schedule.{name}"),
+        )
+        for name, schedule in settings.schedules().items()
+        if schedule.channel in served
+    ]
     folder = settings.gateway.extensions
     if settings.is_set("gateway.extensions") and not folder.is_dir():
         raise UsageError(f"gateway.extensions: there is no folder {folder}")
@@ -88,6 +100,7 @@ def plan_of_settings(
         agents=agents,
         channels=planned,
         extensions=extensions,
+        schedules=schedules,
         ledger=ledger,
         control=control,
         questions=questions,

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
+from msgspec.structs import replace
+
 from tailrace.deliveries import TurnState
 from tailrace.delivery.presenting import present
 from tailrace.errors import ExtensionFault
@@ -88,15 +90,25 @@ class AnswerReader:
 
 
 class CourierPresenter:
-    """Shows a turn by the projector, and sends it by the courier. `needs_text`: whether `present` returns the text."""
+    """Shows a turn by the projector, and sends it by the courier. `needs_text`: whether `present` returns the text.
+
+    With `shows_typing=False` people see nothing before the answer, because no person waits for it.
+    """
 
     def __init__(
-        self, courier: Courier, target: Target, settings: ProjectorSettings, *, needs_text: Callable[[], bool]
+        self,
+        courier: Courier,
+        target: Target,
+        settings: ProjectorSettings,
+        *,
+        needs_text: Callable[[], bool],
+        shows_typing: bool = True,
     ) -> None:
         self._courier = courier
         self._target = target
         self._settings = settings
         self._needs_text = needs_text
+        self._shows_typing = shows_typing
 
     async def present(self, turn_id: str, events: AsyncIterable[Event]) -> str:
         """Begin the turn in the ledger and present it. A turn that has ended already is not shown again."""
@@ -104,6 +116,8 @@ class CourierPresenter:
         shown = reader.reading(events) if self._needs_text() else events
         turn = await self._courier.begin(turn_id, self._target)
         capabilities = self._courier.capabilities(self._target)
+        if not self._shows_typing:
+            capabilities = replace(capabilities, typing_s=None)
         await present(shown, turn, capabilities, self._settings, clock=self._courier.clock)
         return reader.text
 

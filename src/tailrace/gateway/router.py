@@ -171,7 +171,7 @@ class MessageRouter:
         self, text: str, user_id: str, channel: Channel | StreamingChannelProvider | ChannelProvider
     ) -> None:
         """Answer a message on the channel it came from. For a built-in channel, `user_id` is a source id."""
-        target = None if not isinstance(channel, Channel) else _target(channel, user_id)
+        target = None if not isinstance(channel, Channel) else Target.of_source(channel.name, user_id)
         conversation = f"{channel.name}:{user_id}" if target is None else target.conversation
         request = TurnRequest(turn_id=uuid.uuid4().hex, text=text, conversation=conversation, user_id=user_id)
         await self.answer(request, channel.name, await self._presenter(channel, user_id, target))
@@ -259,9 +259,3 @@ async def _call_back(function: Callable[[Any], Awaitable[None] | None], value: A
                 await result
     except Exception as error:  # noqa: BLE001 -- code of the caller
         _log.warning("%r raised %s: %s", function, type(error).__name__, redact(str(error)))
-
-
-def _target(channel: Channel, source_id: str) -> Target:
-    """The target of a source id: `{chat}`, or `{chat}--{thread}`."""
-    chat, _, thread = source_id.partition("--")
-    return Target(channel=channel.name, chat=chat, thread=thread or None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tailrace.gateway.schedule import schedule_of
 from tailrace.operations import Button
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ HELP = "\n".join(
 
 def word_of(message: InboundMessage) -> str:
     """The word of the message; "" if it is for the agent. `/start`, which Telegram sends first, is `help`."""
+    if schedule_of(message):
+        return ""
     command = message.command
     if not command and message.text.startswith("/"):
         command = message.text[1:].split(maxsplit=1)[0] if message.text[1:].strip() else ""
