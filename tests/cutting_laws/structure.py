@@ -123,12 +123,15 @@ class _Checks:
                 if 2 * self.size(f"{prefix}{block.opener}\n{prefix}{block.opener}\n") > self.limit:
                     continue
                 at = max(start, start + block.start - len(part.opened))
+                here = [own for own in self.reading.of("fence") if own.start <= at <= own.end]
                 let_go = any(
-                    own.start <= at <= own.end
-                    and (not self.is_repeated(own) or (not own.closed and own.depth and own.end < len(self.source)))
-                    for own in self.reading.of("fence")
+                    not self.is_repeated(own) or (not own.closed and own.depth and own.end < len(self.source))
+                    for own in here
                 )
-                if not let_go:
+                # A line that is no fence is reopened as one if the backtick that shows this comes after the lookahead.
+                # Like any fence that is never closed, it then ends with its container.
+                shown_too_late = not here and block.depth and block.start < len(part.opened)
+                if not let_go and not shown_too_late:
                     yield Breach("balanced", index, f"the fence {part.text[block.start : block.start + 20]!r} is open")
 
     def stranded_closers(self) -> Iterator[Breach]:
@@ -167,7 +170,7 @@ class _Checks:
             if block.kind == "code_span" and self.size(text) + 8 * block.styles > self.limit // (1 + block.depth):
                 paragraph_end = self.source.find("\n\n", block.end)
                 literal_until = paragraph_end if paragraph_end >= 0 else len(self.source)
-            if block.start < literal_until or self.looks_like_fence(block.start):
+            if block.start < literal_until or self.looks_like_fence(block):
                 continue
             room = self.limit // 2 if block.depth else self.limit
             reads_as_fence = text.startswith("```") and "\n" in text  # alone it would be a fence
@@ -177,13 +180,15 @@ class _Checks:
                 if self.size(text + here.part.closed + following.part.opened) <= room:
                     yield Breach("boundary", here.number, f"{text!r} is cut")
 
-    def looks_like_fence(self, at: int) -> bool:
-        """Whether the line before `at` begins like a fence, and the backtick that shows that it is none comes too late.
+    def looks_like_fence(self, block: Block) -> bool:
+        """Whether the line before the span begins like a fence, and no part has room for the line with the span.
 
-        A decision sees about one further part. Until then such a line opens a code block.
+        Only a later backtick shows that such a line is no fence. A part without one would be a code block, so the line
+        is cut inside the backticks that it begins with, and the others pair differently.
         """
-        line = self.source[self.source.rfind("\n", 0, at) + 1 : at]
-        return line.lstrip(" >").startswith("```") and self.size(line) >= self.limit
+        start = self.source.rfind("\n", 0, block.start) + 1
+        begins_like_fence = self.source[start : block.start].lstrip(" >-+*.)0123456789").startswith("```")
+        return begins_like_fence and self.size(self.source[start : block.end]) > self.limit
 
     def tables(self) -> Iterator[Breach]:
         """Rows keep their header, a header keeps a row, and what is repeated is the table's own header."""

@@ -88,6 +88,11 @@ ONCE_BROKEN = [
     ("  10.  foo\n\n           bar\n", 40),
     (" -    one\n\n     two\n", 24),
     (" 1.  A paragraph\n     with two lines.\n\n         indented code\n\n     > A block quote.\n", 30),
+    ("```000000000000?`", 16),
+    (f"```{'0' * 60}?`", 40),
+    (f"``````{'0' * 30}? `x` more words here", 40),
+    ("- ```000000000000? `x` more words here", 16),
+    (f"> ```{'0' * 60}`\nsecond line of it", 24),
 ]
 
 
@@ -106,6 +111,12 @@ def test_document_of_one_construct_keeps_the_laws(name: str) -> None:
     cases = list(product((1, 3, 17, 41, *range(16, 120, 4), 150, 300), DIALECTS))
     for limit, dialect in share(cases, list(DOCUMENTS).index(name), 29):
         _assert_lawful(DOCUMENTS[name], limit, dialect)
+
+
+@pytest.mark.parametrize("dialect", ["telegram", "telegram_rich", "slack"])
+def test_list_marker_that_takes_the_whole_part_is_dropped(dialect: str) -> None:
+    source = "- foo\n  - bar\n    - baz\n\n\n      bim\n"
+    assert breaches(source, 4, "utf8_bytes", dialect) == []
 
 
 @pytest.mark.parametrize(("source", "limit"), ONCE_BROKEN)

@@ -13,6 +13,7 @@ finds all the ways in which the rest of a text can turn into a list, a heading o
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -160,7 +161,7 @@ class _CutSearch:
         closed = "" if reopened and opened != ahead.opening.context else markup.closed
         text = opened + ahead.source[ahead.base : point.end] + closed
         size = ahead.measurer.size(text)
-        if size > ahead.measurer.limit or not text.strip():
+        if size > ahead.measurer.limit or self._is_blank(point, opened):
             return None
         return TextCut(
             end=point.end - ahead.base,
@@ -170,6 +171,11 @@ class _CutSearch:
             opening=markup.opening,
             size=size,
         )
+
+    def _is_blank(self, point: CutPoint, opened: str) -> bool:
+        """Whether a part up to the point would show nothing of the source. Blank lines of a shown fence are shown."""
+        in_fence = point.leaf is not None and point.leaf.kind == "fence" and bool(opened)
+        return not in_fence and not self.ahead.source[self.ahead.base : point.end].strip()
 
     def _resume(self, point: CutPoint, markup: CutMarkup) -> int:
         """Where the next part begins: after the whitespace at the cut.
@@ -198,7 +204,12 @@ class _CutSearch:
         if leaf.kind in ("fence", "table"):
             return point.begins_line
         source = self.ahead.source
-        return leaf.kind == "paragraph" and source[point.at] not in BLOCK_STARTERS and source[point.end - 1] != "\\"
+        if leaf.kind != "paragraph" or source[point.at] in BLOCK_STARTERS or source[point.end - 1] == "\\":
+            return False
+        line = source[source.rfind("\n", 0, point.end) + 1 : point.end].lstrip(" \t")
+        return point.begins_line or not line.startswith(
+            "```"
+        )  # a backtick after the cut may show that this is no fence
 
     def _keeps_text(self, point: CutPoint, markup: CutMarkup) -> bool:
         ahead = self.ahead
@@ -237,10 +248,18 @@ class _CutSearch:
         for unbreakable in dict.fromkeys((tuple(ahead.unbreakable), ())):
             for opened in dict.fromkeys((ahead.opening.text, "")):
                 max_end = ahead.base + ahead.measurer.fitting_length(opened, ahead.text)
-                for at in islice(character_positions(ahead, max_end, unbreakable), _MAX_LAST_POSITIONS):
+                for at in self._last_positions(max_end, unbreakable):
                     if (cut := self._with_any_markup(ahead.cut_point(at), opened)) is not None:
                         return cut
         return self._cut_one_character()
+
+    def _last_positions(self, max_end: int, unbreakable: Sequence[tuple[int, int]]) -> Iterator[int]:
+        """The last characters that fit, then a place inside three backticks: cut later, they could open a fence."""
+        ahead = self.ahead
+        yield from islice(character_positions(ahead, max_end, unbreakable), _MAX_LAST_POSITIONS)
+        leaf = ahead.cut_point(max_end).leaf
+        if leaf is not None and leaf.kind == "paragraph" and ahead.source.startswith("```", leaf.start):
+            yield leaf.start + 2
 
     def _with_any_markup(self, point: CutPoint, opened: str) -> TextCut | None:
         for markup in cut_markups(point) if point.end > self.ahead.base else ():
