@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from hypothesis import strategies as st
 
+import stable_strategies
 from tailrace import events
 
-texts = st.text(max_size=8)
+texts = stable_strategies.texts(max_size=8)
 ids = st.sampled_from(["1", "2", "3"])
 maybe_ids = st.none() | ids
+signs = st.sampled_from([1, -1])
+integers = st.builds(operator.mul, signs, stable_strategies.integers(0, 2**53))
+floats = st.builds(operator.mul, signs, stable_strategies.floats(1.7e308))
+status_codes = stable_strategies.integers(400, 599)
 json_values: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    st.none() | st.booleans() | integers | floats | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
     max_leaves=5,
 )
@@ -34,7 +40,7 @@ content: st.SearchStrategy[events.Event] = st.one_of(
     st.builds(events.ReasoningEnd, metadata=json_values),
     st.builds(events.ToolStarted, id=ids, name=texts, arguments=json_values),
     st.builds(events.ToolInput, id=ids, arguments=json_values),
-    st.builds(events.ToolProgress, id=maybe_ids, elapsed_s=st.floats(0, 1e6), text=st.none() | texts),
+    st.builds(events.ToolProgress, id=maybe_ids, elapsed_s=stable_strategies.floats(1e6), text=st.none() | texts),
     st.builds(events.Status, text=texts),
     st.builds(events.Notice, text=texts),
     st.builds(events.ModelChanged, model_id=texts, key_id=texts),
@@ -49,7 +55,12 @@ content: st.SearchStrategy[events.Event] = st.one_of(
         scope=st.sampled_from(["request", "turn", "session"]),
     ),
     st.builds(events.Media, url=st.none() | texts, path=st.none() | texts, caption=texts),
-    st.builds(events.Error, message=texts, status_code=st.none() | st.integers(400, 599), code=st.none() | texts),
+    st.builds(
+        events.Error,
+        message=texts,
+        status_code=st.none() | status_codes,
+        code=st.none() | texts,
+    ),
     late,
 )
 started: st.SearchStrategy[events.Event] = st.builds(events.TurnStarted, turn_id=texts, runtime=texts)

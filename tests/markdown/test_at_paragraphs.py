@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from strategies import documents
 
 from example_counts import examples
+from stable_strategies import integers
 from tailrace.markdown import Part, Splitter, join
 
 TEXT = "First.\n\nSecond\nline.\n\n```py\ncode\n\nmore\n```\n\n- a\n\n- b\n\n  c\n\nEnd"
@@ -34,7 +35,7 @@ def test_paragraph_is_given_when_the_next_one_begins() -> None:
 
 
 @settings(max_examples=examples(60, search=600))
-@given(documents(), st.integers(20, 200), st.integers(1, 40))
+@given(documents(), integers(20, 200), st.integers(1, 40))
 def test_parts_do_not_depend_on_the_pieces(text: str, limit: int, size: int) -> None:
     whole = _parts(text, max(len(text), 1), limit)
     assert _parts(text, size, limit) == whole

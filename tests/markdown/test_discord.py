@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from strategies import NASTY
 
 from example_counts import examples
+from stable_strategies import texts
 from tailrace.markdown import render
 
 # Discord reads an escape or code before anything else that could begin there.
@@ -125,11 +126,7 @@ def test_no_text_mentions_anybody(source: str) -> None:
 
 
 @settings(max_examples=examples(150, search=1500))
-@given(
-    st.lists(
-        st.text(alphabet=NASTY.replace("\n", "").replace("\t", ""), min_size=1, max_size=12), min_size=1, max_size=3
-    )
-)
+@given(st.lists(texts(NASTY.replace("\n", "").replace("\t", ""), min_size=1, max_size=12), min_size=1, max_size=3))
 def test_escaped_text_has_no_markup_on_discord(lines: list[str]) -> None:
     text = "\n".join(f"{line.strip()}." for line in lines)
     read = shown(PUNCTUATION.sub(r"\\\g<0>", text))

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from strategies import documents, raw_texts
 
 from example_counts import examples
+from stable_strategies import integers
 from tailrace.markdown.fast_scan import last_top_level_break
 from tailrace.markdown.outline import read_outline
 
 
 @settings(max_examples=examples(250, search=4000))
-@given(st.one_of(documents(), raw_texts()), st.integers(1, 400))
+@given(st.one_of(documents(), raw_texts()), integers(1, 400))
 def test_break_is_between_top_level_blocks(source: str, fits: int) -> None:
     text = source.strip() + "\n\nend"
     if len(text) <= fits:

@@ -18,6 +18,7 @@ from cutting_laws.parts import MIN_LIMIT
 from cutting_laws.prose import check_boundary_order
 from cutting_laws.structure import check_meaning, is_tame
 from example_counts import examples
+from stable_strategies import integers
 from tailrace.markdown import Splitter, join, split
 from tailrace.markdown.dialects import RENDERERS, Measurer
 
@@ -25,7 +26,7 @@ units = st.sampled_from(UNITS)
 # Only the parts of the dialect `markdown` are judged by every law.
 dialects = st.sampled_from((*["markdown"] * len(RENDERERS), *RENDERERS))
 small_limits = st.integers(1, 40)
-limits = st.one_of(small_limits, st.integers(20, 400))
+limits = st.one_of(small_limits, integers(20, 400))
 
 
 @settings(max_examples=examples(300, search=3000))
@@ -47,7 +48,7 @@ def test_markdown_keeps_the_laws(source: str, limit: int, unit: str, dialect: st
 
 
 @settings(max_examples=examples(150, search=2000))
-@given(documents(tame=True), st.integers(80, 300), units, dialects)
+@given(documents(tame=True), integers(80, 300), units, dialects)
 def test_characters_keep_their_meaning(source: str, limit: int, unit: str, dialect: str) -> None:
     assume(is_tame(source, limit, unit))
     assert check_meaning(source, split(source, limit, unit=unit, dialect=dialect)) == []
@@ -81,7 +82,7 @@ def test_text_fed_by_characters_gives_the_same_parts(source: str, limit: int, un
 def test_scar_11_text_fed_in_any_pieces_gives_the_same_parts(
     source: str, limit: int, unit: str, dialect: str, data: st.DataObject
 ) -> None:
-    cuts = data.draw(st.lists(st.integers(0, len(source)), max_size=12))
+    cuts = data.draw(st.lists(integers(0, len(source)), max_size=12))
     assert check_feeding(source, cuts, at_least(unit, limit), unit, dialect) == []
 
 
@@ -98,13 +99,13 @@ def test_prose_is_cut_at_once(source: str, limit: int) -> None:
 
 
 @settings(max_examples=examples(150, search=2000))
-@given(proses(), st.integers(1, 120))
+@given(proses(), integers(1, 120))
 def test_prose_is_cut_in_the_order_of_boundaries(source: str, limit: int) -> None:
     assert check_boundary_order(source, split(source, limit), limit) == []
 
 
 @settings(max_examples=examples(80, search=1000))
-@given(st.one_of(proses(), documents()), st.integers(1, 200), st.integers(1, 12), dialects)
+@given(st.one_of(proses(), documents()), integers(1, 200), st.integers(1, 12), dialects)
 def test_no_part_has_more_than_the_allowed_lines(source: str, limit: int, lines: int, dialect: str) -> None:
     assume(limit >= lines)
     splitter = Splitter(limit, dialect=dialect, lines=lines)

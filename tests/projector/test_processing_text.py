@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from event_strategies import any_event
 from example_counts import examples
+from stable_strategies import integers
 from tailrace.events import (
     BlockFinal,
     ConfigReloaded,
@@ -229,7 +230,7 @@ pieces = st.lists(st.sampled_from(PIECES), max_size=60)
 
 
 @settings(max_examples=examples(100, search=1_000))
-@given(st.lists(any_event | st.sampled_from(PIECES), max_size=60), st.integers(1, 130), st.booleans())
+@given(st.lists(any_event | st.sampled_from(PIECES), max_size=60), integers(1, 130), st.booleans())
 def test_text_is_never_over_the_limit(events: Sequence[Event | str], limit: int, shows_outcomes: bool) -> None:
     text = ProcessingText(limit, shows_outcomes=shows_outcomes)
     for now, event in enumerate(events):
@@ -239,7 +240,7 @@ def test_text_is_never_over_the_limit(events: Sequence[Event | str], limit: int,
 
 
 @settings(max_examples=examples(100, search=1_000))
-@given(pieces, st.integers(SMALLEST_LIMIT, 200))
+@given(pieces, integers(SMALLEST_LIMIT, 200))
 def test_text_does_not_depend_on_its_pieces_and_its_end_is_whole(parts: list[str], limit: int) -> None:
     whole = "".join(parts)
     text = fed(bash(), *parts, limit=limit)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from projected_turn import Turn, text_of
 
 from example_counts import examples
+from stable_strategies import integers
 from tailrace.capabilities import CHANNELS, DISCORD, MATRIX, SLACK, TELEGRAM, TERMINAL, Capabilities
 from tailrace.delivery.dry_run import dry_run
 from tailrace.events import Event, TextDelta, TurnCompleted, TurnStarted
@@ -53,9 +54,7 @@ BLOCKS = [
 @pytest.mark.parametrize("presentation", ["final", "live", "blocks"])
 @pytest.mark.parametrize("limits", [TELEGRAM, SLACK, DISCORD, MATRIX], ids=lambda limits: limits.dialect)
 @settings(max_examples=examples(12, search=200))
-@given(
-    blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=12), cuts=st.lists(st.integers(0, 1000), max_size=20)
-)
+@given(blocks=st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=12), cuts=st.lists(integers(0, 1000), max_size=20))
 def test_scar_06_messages_do_not_depend_on_the_deltas(
     limits: Capabilities, presentation: str, blocks: list[str], cuts: list[int]
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from example_counts import examples
+from stable_strategies import integers
 from tailrace.projector.speech_filter import FilteredText, SpeechFilter
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ plain = st.lists(st.sampled_from(FRAGMENTS), max_size=25).map(
 def test_result_does_not_depend_on_the_pieces(blocks: list[str], data: st.DataObject) -> None:
     whole = filtered(*([block] for block in blocks))
     assert filtered(*map(list, blocks)) == whole
-    pieces = [cut(block, data.draw(st.lists(st.integers(0, len(block)), max_size=6))) for block in blocks]
+    pieces = [cut(block, data.draw(st.lists(integers(0, len(block)), max_size=6))) for block in blocks]
     assert filtered(*pieces) == whole
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from turns import turn_of
 
 from example_counts import examples
+from stable_strategies import texts
 from tailrace.events import Event
 from tailrace.runtimes.gemini.translator import GeminiTranslator
 from tailrace.runtimes.restart_detector import RestartDetector
@@ -34,7 +35,7 @@ SUCCESS = {"type": "result", "status": "success"}
 
 @settings(max_examples=examples(60, search=2000))
 @given(
-    whole=st.text("ab ", min_size=8, max_size=30).filter(lambda text: len(text.strip()) >= 8),
+    whole=texts("ab ", min_size=8, max_size=30).filter(lambda text: len(text.strip()) >= 8),
     cuts=st.lists(st.integers(0, 30), max_size=6),
     tries=st.integers(1, 4),
 )
@@ -50,7 +51,7 @@ def test_second_tries_give_the_answer_once(whole: str, cuts: list[int], tries: i
 
 
 @settings(max_examples=examples(60, search=2000))
-@given(pieces=st.lists(st.tuples(st.text("ab", max_size=6), st.booleans()), max_size=12))
+@given(pieces=st.lists(st.tuples(texts("ab", max_size=6), st.booleans()), max_size=12))
 def test_only_text_that_a_new_try_repeats_is_dropped(pieces: list[tuple[str, bool]]) -> None:
     detector = RestartDetector()
     shown, now = "", 0.0
