@@ -1,6 +1,7 @@
 """How Hypothesis runs here: no deadlines, and the same examples in every run.
 
 `EXPLORE=1` draws new examples. `SEARCH=1` draws many more (see `example_counts.examples`): `make search` sets it.
+Examples that do not change with the code need the strategies of `stable_strategies`.
 """
 
 from __future__ import annotations
