@@ -50,6 +50,25 @@ SIGNATURES = {
     "tailrace:StreamingChannelProvider.on_stream_chunk": "(self, user_id, chunk)",
     "tailrace:StreamingChannelProvider.on_stream_status": "(self, user_id, status)",
     "tailrace:StreamingChannelProvider.on_stream_end": "(self, user_id, full_text)",
+    "tailrace:MessageRouter": (
+        "(*, runtime=None, session_timeout=1800.0, invoke_middleware=None, ledger=None, "
+        "clock=<built-in function monotonic>)"
+    ),
+    "tailrace:MessageRouter.invoke_agent": "(self, prompt, agent_id=None)",
+    "tailrace:MessageRouter.invoke_agent_streamed": (
+        "(self, prompt, on_chunk, on_tool_call=None, agent_id=None, *, conversation='router')"
+    ),
+    "tailrace:MessageRouter.handle_user_message": "(self, text, user_id, channel)",
+    "tailrace:MessageRouter.subscribe": "(self, name, handler)",
+    "tailrace:MessageRouter.register": "(self, channel)",
+    "tailrace:MessageRouter.get_adapter": "(self, name)",
+    "tailrace:ExtensionContext.invoke_agent": "(self, prompt)",
+    "tailrace:ExtensionContext.invoke_agent_streamed": "(self, prompt, on_chunk, on_tool_call=None)",
+    "tailrace:ExtensionContext.handle_user_message": "(self, text, user_id)",
+    "tailrace:ExtensionContext.subscribe": "(self, name, handler)",
+    "tailrace:ExtensionContext.get_config": "(self, key, default=None)",
+    "tailrace:Gateway": "(agent, *channels, allow=(), data_dir=None)",
+    "tailrace:Gateway.run": "(self)",
     "tailrace.events:decode_event": "(data)",
     "tailrace.events:encode_event": "(event)",
     "tailrace.errors:Diagnostic": "(*, code, message, index=None, event_type=None, field=None)",
@@ -118,7 +137,7 @@ def test_top_level_names() -> None:
     assert set(tailrace.__all__) == {
         *("DeliveryAdapter", "DeliveryAdapterOptions", "BridgeCallbacks", "ReplyPayload"),
         *("append_event_to_chunks", "apply_system_event", "split", "ChannelProvider", "StreamingChannelProvider"),
-        *("ProcessingMessageAccumulator", "__version__"),
+        *("ProcessingMessageAccumulator", "MessageRouter", "ExtensionContext", "Gateway", "__version__"),
     }
     assert all(hasattr(tailrace, name) for name in tailrace.__all__)
     assert set(tailrace.__all__) <= set(dir(tailrace))
@@ -137,6 +156,10 @@ def test_async_functions_are_awaited_or_iterated_as_promised() -> None:
     assert inspect.iscoroutinefunction(found("tailrace:DeliveryAdapter.process"))
     assert inspect.iscoroutinefunction(found("tailrace:ProcessingMessageAccumulator.stop"))
     assert inspect.isasyncgenfunction(found("tailrace.contract:checked"))
+    for path in ("MessageRouter.invoke_agent", "MessageRouter.handle_user_message", "Gateway.run"):
+        assert inspect.iscoroutinefunction(found(f"tailrace:{path}"))
+    for path in ("invoke_agent", "invoke_agent_streamed", "handle_user_message"):
+        assert inspect.iscoroutinefunction(found(f"tailrace:ExtensionContext.{path}"))
     for method in ("start", "chunk", "status", "end"):
         assert inspect.iscoroutinefunction(found(f"tailrace:StreamingChannelProvider.on_stream_{method}"))
 

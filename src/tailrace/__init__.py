@@ -17,6 +17,9 @@ if TYPE_CHECKING:
         ProcessingMessageAccumulator,
         ReplyPayload,
     )
+    from tailrace.gateway.extension_context import ExtensionContext
+    from tailrace.gateway.gateway import Gateway
+    from tailrace.gateway.router import MessageRouter
     from tailrace.markdown import split
     from tailrace.ports import ChannelProvider, StreamingChannelProvider
 
@@ -27,6 +30,9 @@ __all__ = [
     "ChannelProvider",
     "DeliveryAdapter",
     "DeliveryAdapterOptions",
+    "ExtensionContext",
+    "Gateway",
+    "MessageRouter",
     "ProcessingMessageAccumulator",
     "ReplyPayload",
     "StreamingChannelProvider",
@@ -41,6 +47,9 @@ _MODULES = {
     "ChannelProvider": "tailrace.ports",
     "DeliveryAdapter": "tailrace.delivery",
     "DeliveryAdapterOptions": "tailrace.delivery",
+    "ExtensionContext": "tailrace.gateway.extension_context",
+    "Gateway": "tailrace.gateway.gateway",
+    "MessageRouter": "tailrace.gateway.router",
     "ProcessingMessageAccumulator": "tailrace.delivery",
     "ReplyPayload": "tailrace.delivery",
     "StreamingChannelProvider": "tailrace.ports",

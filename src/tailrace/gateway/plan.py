@@ -19,7 +19,7 @@ from tailrace.plugins import agent_of, channel_settings, find_agent, load_middle
 from tailrace.ports import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tailrace.config import Settings
     from tailrace.gateway.extensions import BrokenExtension, Extension
@@ -80,27 +80,14 @@ def plan_of_settings(
                 presentation=presentation_of(shared, tables[agent_id]),
             )
         )
-    served = {plan.channel.name for plan in planned}
-    schedules = [
-        SchedulePlan(
-            name=name,
-            settings=schedule,
-            agent_id=_ONLY_AGENT if agent is not None else settings.agent_of(f"schedule.{name}"),
-        )
-        for name, schedule in settings.schedules().items()
-        if schedule.channel in served
-    ]
-    folder = settings.gateway.extensions
-    if settings.is_set("gateway.extensions") and not folder.is_dir():
-        raise UsageError(f"gateway.extensions: there is no folder {folder}")
-    extensions = load_extensions(folder, tables, only_agent=_ONLY_AGENT if agent is not None else None)
+    extensions = _extensions(settings, tables, agent)
     if not planned and not extensions:
         raise UsageError("there is no channel: add a table such as [channels.telegram] to the settings")
     return GatewayPlan(
         agents=agents,
         channels=planned,
         extensions=extensions,
-        schedules=schedules,
+        schedules=_schedules(settings, {plan.channel.name for plan in planned}, agent),
         ledger=ledger,
         control=control,
         questions=questions,
@@ -126,6 +113,28 @@ def plan_of_program(agent: Any, channels: Sequence[Any], *, allow: Sequence[str]
         control=control_path(ledger=None, data_dir=data_dir, control=None),
         questions=questions,
     )
+
+
+def _schedules(settings: Settings, channels: Collection[str], agent: str | None) -> list[SchedulePlan]:
+    """The schedules of the channels that are served."""
+    return [
+        SchedulePlan(
+            name=name,
+            settings=schedule,
+            agent_id=_ONLY_AGENT if agent is not None else settings.agent_of(f"schedule.{name}"),
+        )
+        for name, schedule in settings.schedules().items()
+        if schedule.channel in channels
+    ]
+
+
+def _extensions(
+    settings: Settings, tables: Mapping[str, AgentSettings], agent: str | None
+) -> list[Extension | BrokenExtension]:
+    folder = settings.gateway.extensions
+    if settings.is_set("gateway.extensions") and not folder.is_dir():
+        raise UsageError(f"gateway.extensions: there is no folder {folder}")
+    return load_extensions(folder, tables, only_agent=_ONLY_AGENT if agent is not None else None)
 
 
 def _agent(name: str, table: AgentSettings, approver: Approver) -> Agent:
