@@ -11,7 +11,7 @@ import pytest
 from delivery_setup import in_virtual_time
 
 from gateway.gateway_setup import GatewaySetup
-from tailrace.errors import RuntimeFault, UsageError
+from tailrace.errors import NotSent, RuntimeFault, UsageError
 from tailrace.gateway.extensions import BrokenExtension, Extension, ExtensionChannelSettings
 from tailrace.testing.simulated import InProcessChannel
 
@@ -75,6 +75,8 @@ async def fail(how: str) -> None:
     match how:
         case "raises":
             raise RuntimeError("this part is broken")
+        case "is away":
+            raise NotSent("the user is not connected")
         case "exits":
             sys.exit(3)
         case "is cancelled":
@@ -337,6 +339,20 @@ def test_a_channel_that_fails_does_not_disturb_the_others(
 
     with caplog.at_level(logging.WARNING):
         scene()
+
+
+@in_virtual_time
+async def test_a_channel_can_say_that_an_answer_was_certainly_not_sent(simulation: Simulation) -> None:
+    found = Whole(wrong="send_to_user", how="is away")
+    setup = setup_with(simulation, extension(found))
+    async with setup.running():
+        await until_ready(setup, "own")
+        await found.context.handle_user_message("hello", "7")
+        await setup.until(lambda: found.calls.count(("send_to_user", "7", "ok: hello")) == 3)
+        found.wrong = ""
+        await setup.until(lambda: found.calls.count(("send_to_user", "7", "ok: hello")) == 4, within_s=600)
+        await asyncio.sleep(600)
+    assert [call for call in found.calls if call[0] == "send_to_user"] == [("send_to_user", "7", "ok: hello")] * 4
 
 
 @in_virtual_time
