@@ -138,6 +138,26 @@ def test_each_schedule_shows_its_next_run(folder: FerryFolder) -> None:
     )
 
 
+def test_each_extension_is_imported_but_not_created(folder: FerryFolder) -> None:
+    folder.write('[agents.main]\nuse = "demo"\n')
+    source = "class Own:\n    def __init__(self):\n        raise RuntimeError\n"
+    for name, key in (("good", "name"), ("wrong", "nmae")):
+        extension = folder.folder / "extensions" / name
+        extension.mkdir(parents=True)
+        (extension / "manifest.yaml").write_text(f"{key}: {name}\nentry: main:Own\n")
+        (extension / "main.py").write_text(source)
+    done = folder.run("check")
+    path = folder.folder / "extensions" / "wrong" / "manifest.yaml"
+    assert done.exit_code == 1
+    assert done.out.splitlines()[-2:] == [
+        "✓ extension good: it can be imported",
+        f"✗ extension wrong: {path}: nmae is not a key of a manifest. Did you mean 'name'?",
+    ]
+    assert folder.run("check", "--json").objects[-2] == {"extension": "good", "ok": True, "text": "it can be imported"}
+    none = folder.run("check", "--set", "gateway.extensions=nowhere")
+    assert (none.exit_code, none.err) == (2, "tailrace: gateway.extensions: there is no folder nowhere\n")
+
+
 def test_explain_shows_the_presentation_in_use_and_the_key_that_decided(folder: FerryFolder) -> None:
     folder.write(f'[agents.main]\nuse = "demo"\n{FERRY}presentation = "blocks"\n')
 

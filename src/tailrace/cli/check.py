@@ -49,7 +49,7 @@ def check(
     json: Annotated[bool, typer.Option("--json", help="Write each line as a line of JSON.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Check the settings, find each agent, and prove the account of each channel against its platform.
+    """Check the settings, find each agent and extension, and prove the account of each channel against its platform.
 
     Nothing is sent and no agent is run. The exit code is 1 if something is missing, and 2 if the settings are wrong.
     """
@@ -72,6 +72,9 @@ def check(
                 _write("agent", name, finding, json=json)
         for name, schedule in schedules.items():
             _write("schedule", name, _next_run(schedule), json=json)
+        for name, finding in _extension_findings(settings):
+            is_good = is_good and finding.ok
+            _write("extension", name, finding, json=json)
         if not channels:
             typer.echo(f"{file or FILE_NAME} is valid; it has no channels", err=True)
     raise typer.Exit(DONE if is_good else FAILED)
@@ -164,6 +167,15 @@ def _agent_findings(agent: AgentSettings) -> list[Finding]:
     except Exception as error:  # noqa: BLE001 -- the code of the agent: its failure is a finding
         findings.append(Finding(ok=False, text=f"{agent.use} cannot be used: {type(error).__name__}: {error}"))
     return findings
+
+
+def _extension_findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
+    """Whether each extension can be imported. Its object is not created."""
+    from tailrace.gateway.extensions import BrokenExtension, configured_extensions  # noqa: PLC0415 -- it is large
+
+    for extension in configured_extensions(settings):
+        problem = extension.problem if isinstance(extension, BrokenExtension) else ""
+        yield extension.name, Finding(ok=not problem, text=problem or "it can be imported")
 
 
 def _next_run(schedule: ScheduleSettings) -> Finding:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from tailrace.config import AgentSettings
+    from tailrace.config import AgentSettings, Settings
     from tailrace.projector import Presentation
 
 MANIFEST = "manifest.yaml"
@@ -72,6 +72,14 @@ class BrokenExtension(msgspec.Struct, frozen=True):
 
     name: str
     problem: str
+
+
+def configured_extensions(settings: Settings, *, only_agent: str | None = None) -> list[Extension | BrokenExtension]:
+    """Import all extensions of these settings, as `load_extensions` does."""
+    folder = settings.gateway.extensions
+    if settings.is_set("gateway.extensions") and not folder.is_dir():
+        raise UsageError(f"gateway.extensions: there is no folder {folder}")
+    return load_extensions(folder, settings.agents(), only_agent=only_agent)
 
 
 def load_extensions(
@@ -156,7 +164,7 @@ class _Loading:
             config=manifest.config,
             settings=settings,
             agent_id=agent_id,
-            presentation=presentation_of(settings, self._agents.get(agent_id)),
+            presentation=presentation_of(settings, None if self._only_agent else self._agents.get(agent_id)),
         )
 
 

@@ -10,7 +10,7 @@ import msgspec
 from tailrace.config import AgentSettings, ChannelSettings, GatewaySettings, presentation_of
 from tailrace.errors import UsageError
 from tailrace.gateway.control import control_path
-from tailrace.gateway.extensions import load_extensions
+from tailrace.gateway.extensions import configured_extensions, load_extensions
 from tailrace.gateway.questions import ChatQuestions
 from tailrace.gateway.router import Agent
 from tailrace.gateway.schedule import SchedulePlan
@@ -80,7 +80,7 @@ def plan_of_settings(
                 presentation=presentation_of(shared, tables[agent_id]),
             )
         )
-    extensions = _extensions(settings, tables, agent)
+    extensions = configured_extensions(settings, only_agent=_ONLY_AGENT if agent is not None else None)
     if not planned and not extensions:
         raise UsageError("there is no channel: add a table such as [channels.telegram] to the settings")
     return GatewayPlan(
@@ -126,15 +126,6 @@ def _schedules(settings: Settings, channels: Collection[str], agent: str | None)
         for name, schedule in settings.schedules().items()
         if schedule.channel in channels
     ]
-
-
-def _extensions(
-    settings: Settings, tables: Mapping[str, AgentSettings], agent: str | None
-) -> list[Extension | BrokenExtension]:
-    folder = settings.gateway.extensions
-    if settings.is_set("gateway.extensions") and not folder.is_dir():
-        raise UsageError(f"gateway.extensions: there is no folder {folder}")
-    return load_extensions(folder, tables, only_agent=_ONLY_AGENT if agent is not None else None)
 
 
 def _agent(name: str, table: AgentSettings, approver: Approver) -> Agent:
