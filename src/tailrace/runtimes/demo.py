@@ -99,8 +99,10 @@ and talk to it with `tailrace chat my_agent:answer`. What it yields you see:
 | `ToolStarted`     | a dim line that resolves when it ends  |
 | `Error`           | a red line, and the turn goes on       |
 
-Ctrl-C stops an answer, Ctrl-D leaves. What shall we carry next?
+{keys} What shall we carry next?
 """
+_KEYS_OF_TERMINAL = "Ctrl-C stops an answer, Ctrl-D leaves."
+_KEYS_OF_CHAT = "/stop stops an answer, /help shows more."
 
 
 class DemoRuntime:
@@ -114,13 +116,14 @@ class DemoRuntime:
     async def run(self, prompt: Prompt) -> AsyncGenerator[Event, None]:
         """Play the script once. The script quotes the text of the prompt."""
         quoted = _quote(prompt.text)
-        for seconds, event in _script(quoted, session_id=prompt.session_id):
+        keys = _KEYS_OF_TERMINAL if prompt.conversation in ("", "terminal") else _KEYS_OF_CHAT
+        for seconds, event in _script(quoted, keys, session_id=prompt.session_id):
             if seconds:
                 await self._pause(seconds)
             yield event
 
 
-def _script(quoted: str, *, session_id: str) -> Iterator[tuple[float, Event]]:
+def _script(quoted: str, keys: str, *, session_id: str) -> Iterator[tuple[float, Event]]:
     """The events of the turn, each with the pause before it in seconds."""
     yield 0.0, TurnStarted(runtime="demo", session_id=session_id or None)
     for token in _TOKEN.findall(_REASONING.format(quoted=quoted)):
@@ -130,7 +133,7 @@ def _script(quoted: str, *, session_id: str) -> Iterator[tuple[float, Event]]:
     yield from _two_tools_at_once()
     yield from _tokens(_AFTER_TOOLS)
     yield from _tokens(f"```python\n{EXAMPLE}```\n")
-    yield from _tokens(_AFTER_CODE)
+    yield from _tokens(_AFTER_CODE.format(keys=keys))
     yield 0.0, TurnCompleted(stop_reason="end")
 
 
