@@ -102,7 +102,14 @@ class RuntimeFault(TailraceError):
 
 
 class ExtensionFault(TailraceError):
-    """The code of an extension raised an error, or did not return in time. The message names the extension."""
+    """The code of an extension raised an error, or `hangs`: it did not return in time.
+
+    The message names the extension and the method.
+    """
+
+    def __init__(self, message: str, *, hangs: bool = False) -> None:
+        super().__init__(message)
+        self.hangs = hangs
 
 
 class ChannelFault(TailraceError):

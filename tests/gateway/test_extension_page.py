@@ -79,6 +79,5 @@ def test_the_extension_that_acts_by_itself_asks_the_agent(tmp_path: Path) -> Non
 
 
 def test_the_page_describes_all_keys() -> None:
-    settings = {*ExtensionChannelSettings.__struct_fields__} - {"agent"}
-    for key in (*Manifest.__struct_fields__, *settings):
+    for key in (*Manifest.__struct_fields__, *ExtensionChannelSettings.__struct_fields__):
         assert f"`{key}`" in PAGE, key

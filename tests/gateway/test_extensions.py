@@ -11,14 +11,17 @@ import pytest
 from delivery_setup import in_virtual_time
 
 from gateway.gateway_setup import GatewaySetup
+from tailrace.deliveries import Query, State
 from tailrace.errors import NotSent, RuntimeFault, UsageError
 from tailrace.gateway.extensions import BrokenExtension, Extension, ExtensionChannelSettings
+from tailrace.runtimes.function import FunctionRuntime
 from tailrace.testing.simulated import InProcessChannel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from tailrace.gateway.extension_context import ExtensionContext
+    from tailrace.ports import Prompt
     from tailrace.testing.virtual_time import Simulation
 
 BEGUN = "I begin with this answer now. "
@@ -339,6 +342,35 @@ def test_a_channel_that_fails_does_not_disturb_the_others(
 
     with caplog.at_level(logging.WARNING):
         scene()
+
+
+@in_virtual_time
+async def test_a_channel_that_hangs_gets_no_further_pieces_but_the_end(simulation: Simulation) -> None:
+    found = Streaming(wrong="on_stream_chunk", how="hangs")
+    setup = setup_with(simulation, extension(found))
+
+    async def wordy(_: Prompt) -> AsyncIterator[str]:
+        for _number in range(100):
+            yield "word "
+
+    setup.runtime = FunctionRuntime(wordy, name="wordy")  # type: ignore[arg-type]  # an async generator is one
+    async with setup.running():
+        await until_ready(setup, "own")
+        await found.context.handle_user_message("hello", "7")
+        await setup.until(lambda: ("on_stream_end", "7", "word " * 100) in found.calls)
+    assert [call[0] for call in found.calls].count("on_stream_chunk") == 1
+
+
+@in_virtual_time
+async def test_an_end_that_could_not_be_shown_is_delivered_whole(simulation: Simulation) -> None:
+    found = Both(wrong="on_stream_end")
+    setup = setup_with(simulation, extension(found))
+    async with setup.running():
+        await until_ready(setup, "own")
+        await found.context.handle_user_message("hello", "7")
+        await setup.until(lambda: ("send_to_user", "7", "ok: hello") in found.calls)
+        await asyncio.sleep(60)
+    assert [row.state for row in await setup.ledger.find(Query())] == [State.DELIVERED]
 
 
 @in_virtual_time

@@ -72,6 +72,8 @@ def test_an_extension_names_its_agent_as_a_channel_does(tmp_path: Path) -> None:
     write(tmp_path, "first", f"{MANIFEST}agent: coder\n")
     extension = loaded(tmp_path, TWO_AGENTS)
     assert (extension.agent_id, extension.presentation) == ("coder", "parts")
+    (tmp_path / "first" / "manifest.yaml").write_text(f"{MANIFEST}config: {{agent: coder}}\n")
+    assert loaded(tmp_path, TWO_AGENTS).agent_id == "coder"
     [only] = load_extensions(tmp_path, AGENTS, only_agent="main")
     assert isinstance(only, Extension)
     assert only.agent_id == "main"

@@ -26,7 +26,7 @@ async def call_extension(name: str, method: Callable[..., Any], *arguments: Any,
     finally:
         task.cancel()
     if not task.done():
-        raise ExtensionFault(f"{what} did not return within {timeout_s:g} s")
+        raise ExtensionFault(f"{what} did not return within {timeout_s:g} s", hangs=True)
     if (error := task.result()) is not None:
         raise ExtensionFault(f"{what} failed: {reason_of(error)}") from error
 

@@ -148,10 +148,10 @@ class _Loading:
     def _load(self) -> Extension:
         manifest, source = self._manifest, self._source
         where = source if isinstance(source, str) else str(source)
-        keys = {field.name for field in fields(ExtensionChannelSettings)} - {"agent"}
+        keys = {field.name for field in fields(ExtensionChannelSettings)}
         known = {key: value for key, value in manifest.config.items() if key in keys}
         settings = _converted(known, ExtensionChannelSettings, where, "config.")
-        agent_id = self._only_agent or _chosen(manifest.agent, self._agents, where)
+        agent_id = self._only_agent or _chosen(manifest.agent or settings.agent, self._agents, where)
         if isinstance(source, str) or not manifest.entry:
             make = _installed(manifest.name, where)
         else:

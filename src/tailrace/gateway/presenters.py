@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -161,53 +161,69 @@ class ProviderPresenter:
         async for _ in reader.reading(events):
             pass
         if reader.text:
-            await _attempt(self._channel.name, self._channel.send_to_user, self._user_id, reader.text)
+            channel = self._channel
+            try:
+                await call_extension(channel.name, channel.send_to_user, self._user_id, reader.text, timeout_s=_CALL_S)
+            except ExtensionFault as error:
+                _log.warning("%s", error)
         return reader.text
 
 
 class StreamingPresenter:
-    """Calls the four streaming methods of a channel. A method that fails does not stop the turn."""
+    """Calls the four streaming methods of a channel. A method that fails does not stop the turn.
+
+    If a method does not return in time, no further pieces are shown: the call at the end has the whole text.
+    """
 
     def __init__(self, channel: StreamingChannelProvider, user_id: str) -> None:
+        self.reader = AnswerReader()
         self._channel = channel
         self._user_id = user_id
-        self.reader = AnswerReader()
+        self._hangs = False
 
     async def present(self, turn_id: str, events: AsyncIterable[Event]) -> str:  # noqa: ARG002 -- the port has it
         """Show the events as they come. Use a new presenter for each turn."""
+        if not await self.stream(events) and self.reader.text and isinstance(self._channel, ChannelProvider):
+            await self._call(self._channel.send_to_user, self.reader.text)
+        return self.reader.text
+
+    async def stream(self, events: AsyncIterable[Event]) -> bool:
+        """Show the events as they come. Returns whether the channel has shown the end."""
         channel, reader = self._channel, self.reader
         try:
             await self._call(channel.on_stream_start)
             async for event in events:
-                if text := reader.feed(event):
+                if (text := reader.feed(event)) and not self._hangs:
                     await self._call(channel.on_stream_chunk, text)
-                if (status := _status_of(event)) is not None:
+                if (status := _status_of(event)) is not None and not self._hangs:
                     await self._call(channel.on_stream_status, status)
         except BaseException:
             # Also if the caller was cancelled: a channel that has begun to show an answer gets its end.
-            await asyncio.shield(self._end(reader.text))
+            await asyncio.shield(self._call(channel.on_stream_end, reader.text))
             raise
-        await self._end(reader.text)
-        return reader.text
-
-    async def _end(self, text: str) -> None:
-        channel = self._channel
-        if await self._call(channel.on_stream_end, text):
-            return
-        if text and isinstance(channel, ChannelProvider):
-            await self._call(channel.send_to_user, text)
+        return await self._call(channel.on_stream_end, reader.text)
 
     async def _call(self, method: Callable[..., Awaitable[None]], *arguments: str) -> bool:
-        return await _attempt(self._channel.name, method, self._user_id, *arguments)
+        """Call a method. Returns whether it worked; a failure is logged."""
+        try:
+            await call_extension(self._channel.name, method, self._user_id, *arguments, timeout_s=_CALL_S)
+        except ExtensionFault as error:
+            self._hangs = self._hangs or error.hangs
+            _log.warning("%s", error)
+            return False
+        return True
 
 
 class RecordedStreamingPresenter:
-    """Lets a channel show a turn by its streaming methods. The ledger records only that the turn begins and ends."""
+    """Lets a channel show a turn by its streaming methods, and records that the turn begins and ends.
+
+    If the channel cannot show the end, the whole text is a delivery, where the channel can take one.
+    """
 
     def __init__(self, courier: Courier, target: Target, channel: StreamingChannelProvider) -> None:
         self._courier = courier
         self._target = target
-        self._streaming = StreamingPresenter(channel, target.chat)
+        self._channel = channel
 
     async def present(self, turn_id: str, events: AsyncIterable[Event]) -> str:
         """Begin the turn in the ledger and show it. After a crash, a line says that it was interrupted."""
@@ -215,21 +231,15 @@ class RecordedStreamingPresenter:
         try:
             if turn.is_finished:
                 return ""
-            text = await self._streaming.present(turn_id, events)
-            await turn.end(state=self._streaming.reader.end_state)
-            return text
+            streaming = StreamingPresenter(self._channel, self._target.chat)
+            is_shown = await streaming.stream(events)
+            reader, posts = streaming.reader, list[Post]()
+            if not is_shown and reader.text and isinstance(self._channel, ChannelProvider):
+                posts.append(Post(target=self._target, body=Body(text=reader.text)))
+            await turn.end(*posts, state=reader.end_state)
+            return reader.text
         finally:
             turn.close()
-
-
-async def _attempt(name: str, method: Callable[..., Awaitable[Any]], *arguments: str) -> bool:
-    """Call a method of an extension's channel. Returns whether it worked; a failure is logged."""
-    try:
-        await call_extension(name, method, *arguments, timeout_s=_CALL_S)
-    except ExtensionFault as error:
-        _log.warning("%s", error)
-        return False
-    return True
 
 
 def _status_of(event: Event) -> str | None:
