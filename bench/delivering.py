@@ -29,7 +29,7 @@ from tailrace.operations import Body, Post, Receipt, Target
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 PLATFORM_S = 0.05
 SLOW_SYNC_S = 0.005

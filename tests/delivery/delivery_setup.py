@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from tailrace.delivery import Spool
-    from tailrace.ports import Channel, Inbox, Ledger
+    from tailrace.ledger_port import Ledger
+    from tailrace.ports import Channel, Inbox
     from tailrace.testing.faults import Fault, Rule
     from tailrace.testing.virtual_time import Simulation
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from tailrace.ledger.memory import MemoryLedger
     from tailrace.ledger.sqlite import SqliteLedger
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
     from tailrace.testing.ledger_scenarios import LedgerStore
 
 

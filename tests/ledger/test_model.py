@@ -36,7 +36,7 @@ from tailrace.testing.ledger_scenarios import inbound, post, target, turn
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
     from tailrace.testing.ledger_scenarios import LedgerStore
 
 CHATS, ORDINALS = st.sampled_from("12"), st.integers(1, 4)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from random_turns.watched_turn import WatchedTurn
     from tailrace.deliveries import Delivery
     from tailrace.events import Event
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 _LAST_PROCESS_S = 48 * 3600.0
 _FORMAT = logging.Formatter()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Callable
 
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 
 def unsteady(ledger: Ledger, source: random.Random, *, longest_s: float, unavailable: float = 0.02) -> Ledger:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery, Query
     from tailrace.ledger.reader import SqliteReader
     from tailrace.ledger.sqlite import SqliteLedger
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 LedgerOption: TypeAlias = Annotated[
     Path | None,

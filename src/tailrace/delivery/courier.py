@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Policy, Snapshot
     from tailrace.delivery.preview_slot import Shown
     from tailrace.delivery.spool import Spool
+    from tailrace.ledger_port import Ledger
     from tailrace.operations import Interim, Target
-    from tailrace.ports import Channel, Clock, Ledger
+    from tailrace.ports import Channel, Clock
 
 _CLEAN_UP_S = 5.0
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
     from tailrace.capabilities import Capabilities
     from tailrace.deliveries import Delivery
+    from tailrace.ledger_port import Ledger
     from tailrace.operations import Target
-    from tailrace.ports import Channel, Clock, Ledger
+    from tailrace.ports import Channel, Clock
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE_S = 0.05

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tailrace.inbound import ButtonPress, InboundMessage
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 _APPROVED, _CODES, _WRONG_CODES = "access", "pairing", "wrong-codes"
 _MAX_NAME = 64

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Delivery
     from tailrace.gateway.plan import ChannelPlan, GatewayPlan
-    from tailrace.ports import Clock, Ledger
+    from tailrace.ledger_port import Ledger
+    from tailrace.ports import Clock
 
 _log = logging.getLogger(__name__)
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from tailrace.events import Event
     from tailrace.gateway.presenters import Presenter
-    from tailrace.ports import ChannelProvider, Ledger
+    from tailrace.ledger_port import Ledger
+    from tailrace.ports import ChannelProvider
 
     Middleware = Callable[[str, str | None], Awaitable[str]]
     Callback = Callable[[str], Awaitable[None] | None]

@@ -50,7 +50,7 @@ from tailrace.testing.ledger_scenarios import (
 
 if TYPE_CHECKING:
     from tailrace.deliveries import Lease
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 
 class LedgerContract(RecordsContract):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
     from pathlib import Path
 
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 POLICY = Policy(idempotency=Unkeyed())
 DAY_S = 86_400.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tailrace.deliveries import Delivery
     from tailrace.ledger.reader import SqliteReader
-    from tailrace.ports import Ledger
+    from tailrace.ledger_port import Ledger
 
 
 _STATES = {"open": OPEN, **{state.value: frozenset({state}) for state in State}}
