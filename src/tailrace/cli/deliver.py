@@ -27,11 +27,11 @@ from tailrace.contract import checked
 from tailrace.deliveries import TurnState, fingerprint_of
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.presenting import EventsCut, present
-from tailrace.delivery.stopping import stops_on_signals
 from tailrace.errors import LedgerInUse, UsageError
 from tailrace.events import TextRetracted, TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from tailrace.operations import Target
 from tailrace.projector import Idle, Presentation, Projector, ProjectorSettings, restored_messages
+from tailrace.signals import stops_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

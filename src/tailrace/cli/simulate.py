@@ -16,8 +16,8 @@ import typer
 
 from tailrace.cli.failures import errors_in_one_line, warnings_in_one_line
 from tailrace.cli.ledgers import DebugOption
-from tailrace.delivery.stopping import stops_on_signals
 from tailrace.plugins import load
+from tailrace.signals import stops_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable

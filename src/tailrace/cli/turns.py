@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tailrace.cli.failures import print_traceback, raised_at
 from tailrace.contract import checked
-from tailrace.delivery.stopping import TurnStop, exit_later, handles_signals, stop_handling
 from tailrace.errors import RuntimeFault, TailraceError
 from tailrace.events import Event, TurnCancelled, TurnCompleted, TurnFailed
+from tailrace.signals import TurnStop, exit_later, handles_signals, stop_handling
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

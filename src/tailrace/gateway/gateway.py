@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tailrace.delivery import Courier, Recovery, Spool
-from tailrace.delivery.stopping import stops_on_signals
 from tailrace.errors import ChannelFault, LedgerClosed, LedgerLost
 from tailrace.gateway.access import AccessList
 from tailrace.gateway.context import GatewayContext, ServedChannel
@@ -30,6 +29,7 @@ from tailrace.gateway.words import STOP_BUTTON
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.ports import AsksByButtons
 from tailrace.projector import ProjectorSettings
+from tailrace.signals import stops_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,9 +16,9 @@ from tailrace.cli.status_line import StatusLine
 from tailrace.deliveries import OPEN, State
 from tailrace.delivery import CourierSettings
 from tailrace.delivery.operator import Operator
-from tailrace.delivery.stopping import stops_on_signals
 from tailrace.errors import ChannelFault, GatewayNotRunning, LedgerInUse, UsageError
 from tailrace.gateway.control import ControlClient
+from tailrace.signals import stops_on_signals
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

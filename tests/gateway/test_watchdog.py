@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.delivery.watchdog import Watchdog
+from tailrace.gateway.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Listener(logging.Handler):
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    log = logging.getLogger("tailrace.delivery.watchdog")
+    log = logging.getLogger("tailrace.gateway.watchdog")
     handler = Listener()
     log.addHandler(handler)
     yield handler

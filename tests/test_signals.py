@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from tailrace.delivery.stopping import stops_on_signals
+from tailrace.signals import stops_on_signals
 
 
 def test_the_first_signal_asks_and_the_second_would_end_the_process() -> None:
@@ -47,7 +47,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 HANGS = """
 import asyncio, time
-from tailrace.delivery.stopping import stops_on_signals
+from tailrace.signals import stops_on_signals
 
 async def main():
     with stops_on_signals(exit_after_s=0.05, last_words="the end") as asked:
