@@ -176,6 +176,24 @@ class StartsToSend(Protocol):
 
 
 @runtime_checkable
+class ProvesLife(Protocol):
+    """A channel that knows when its platform has last proved that the connection works.
+
+    Only an answer of the platform is a proof: a poll that returned, a ping that was answered.
+    """
+
+    @property
+    def alive_at(self) -> float:
+        """The time of the last proof, by the clock of the event loop; minus infinity before the first one."""
+        ...
+
+    @property
+    def proof_every_s(self) -> float:
+        """The longest time between two proofs while the connection works, in seconds."""
+        ...
+
+
+@runtime_checkable
 class Edits(Protocol):
     """A channel that can edit its messages."""
 

@@ -115,6 +115,16 @@ class TelegramChannel:
         """Wait for `stop`. Raises if another program gets the updates, or if the inbox failed for good."""
         await self._receiver.wait_closed()
 
+    @property
+    def alive_at(self) -> float:
+        """When Telegram last answered a poll or, with a webhook, the question whether it is still set."""
+        return self._receiver.alive_at
+
+    @property
+    def proof_every_s(self) -> float:
+        """The longest time between two such answers."""
+        return self._receiver.proof_every_s
+
     def capabilities_of(self, target: Target) -> Capabilities:
         """What Telegram can do in this chat. It differs between private chats, groups and channels."""
         chat = self._chat(target.chat)

@@ -27,7 +27,8 @@ _log = logging.getLogger(__name__)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _ACCESS_RETRY_S = 60.0
-_SPARE_S = 10.0  # how much later than promised an answer may come
+SPARE_S = 10.0
+"""How much later than promised an answer may come."""
 
 
 async def poll(
@@ -35,18 +36,20 @@ async def poll(
     receive: Callable[[msgspec.Raw], Awaitable[None]],
     *,
     timeout_s: int,
+    on_answer: Callable[[], None] = lambda: None,
     jitter: Callable[[], float] = random.random,
 ) -> None:
     """Give every update to `receive`, in order. Ends only by an error: a `PollingConflict`, or an error of `receive`.
 
-    After `LedgerUnavailable` or any other failed request it waits, with a growing pause, and asks again.
+    `on_answer` is called each time that Telegram has answered a request with updates, or with none. After `LedgerUnavailable` or any other failed request it waits, with a growing pause, and asks again.
     """
     offset, failures = 0, 0
     while True:
         fields = {"timeout": timeout_s, "allowed_updates": KINDS} | ({"offset": offset} if offset else {})
         try:
             call = MethodCall("getUpdates", fields)
-            found = await api.call(call, list[msgspec.Raw], deadline_s=timeout_s + _SPARE_S)
+            found = await api.call(call, list[msgspec.Raw], deadline_s=timeout_s + SPARE_S)
+            on_answer()
             numbered = _in_order(found)
             if not numbered:
                 # All earlier updates are confirmed now. After a week without updates their ids start anywhere, and an

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tailrace.channels.telegram.client import MethodCall, TelegramClient
+from tailrace.channels.telegram.checks import WebhookStatus
+from tailrace.channels.telegram.client import DEADLINE_S, MethodCall, TelegramClient
 from tailrace.channels.telegram.inbound import BotAccount, inbound_of, moved_notice
-from tailrace.channels.telegram.polling import poll
+from tailrace.channels.telegram.polling import SPARE_S, poll
 from tailrace.channels.telegram.updates import KINDS, decode_update, update_id_of
 from tailrace.channels.telegram.webhook import WebhookServer
-from tailrace.errors import LedgerUnavailable, TailraceError
+from tailrace.errors import ChannelFault, LedgerUnavailable, TailraceError
 from tailrace.inbound import InboundMessage, InboundNotice
 
 if TYPE_CHECKING:
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_CHECK_WEBHOOK_S = 30.0
+
 
 class UpdateReceiver:
     """Receives the updates of a bot. `moved` maps the ids of groups that became supergroups to their new ids.
+
+    `alive_at` and `proof_every_s` are those of `tailrace.ports.ProvesLife`.
 
     After the inbox has recorded a message that is meant for the bot, `on_recorded` is called with it in the background.
     """
@@ -42,6 +47,10 @@ class UpdateReceiver:
         on_recorded: Callable[[InboundMessage], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.moved: dict[str, str] = {}
+        self.alive_at = float("-inf")
+        self.proof_every_s = (
+            _CHECK_WEBHOOK_S + DEADLINE_S if settings.mode == "webhook" else settings.polling_timeout + SPARE_S
+        )
         self._api = api
         self._settings = settings
         self._on_recorded = on_recorded
@@ -58,12 +67,17 @@ class UpdateReceiver:
         self._failure = None
 
     async def start(self, inbox: Inbox, account: BotAccount) -> None:
-        """Begin to receive the updates of the bot `account`. `inbox` records them."""
+        """Begin to receive the updates of the bot `account`. `inbox` records them.
+
+        Call this right after Telegram has answered: that answer is the first proof of life.
+        """
         self._inbox, self._account = inbox, account
+        self._note_life()
         if self._settings.mode == "webhook":
             await self._start_webhook()
         else:
-            polling = poll(self._api, self._receive, timeout_s=self._settings.polling_timeout)
+            timeout_s = self._settings.polling_timeout
+            polling = poll(self._api, self._receive, timeout_s=timeout_s, on_answer=self._note_life)
             self._in_background(polling, on_error=self._fail)
 
     async def stop(self) -> None:
@@ -100,6 +114,24 @@ class UpdateReceiver:
         await self._webhook.listen(*settings.listen_address)
         fields = {"url": settings.public_url, "secret_token": secret, "allowed_updates": KINDS}
         await self._api.call(MethodCall("setWebhook", fields), msgspec.Raw)
+        self._in_background(self._check_webhook())
+
+    async def _check_webhook(self) -> None:
+        """Ask again and again whether Telegram still calls this webhook, because an idle one is never called."""
+        while True:
+            await asyncio.sleep(_CHECK_WEBHOOK_S)
+            try:
+                status = await self._api.call(MethodCall("getWebhookInfo", {}), WebhookStatus)
+            except ChannelFault as error:
+                _log.warning("the webhook could not be checked: %s", error)
+                continue
+            if status.url == self._settings.public_url:
+                self._note_life()
+            else:
+                _log.error("no messages are received: another program has changed the webhook of this bot")
+
+    def _note_life(self) -> None:
+        self.alive_at = asyncio.get_running_loop().time()
 
     async def _receive(self, encoded: bytes | msgspec.Raw) -> None:
         """Give an update to the inbox. A malformed update is logged and skipped."""
