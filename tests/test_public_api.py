@@ -23,6 +23,7 @@ from tailrace.errors import ContractViolation, Diagnostic
 ROOT = Path(__file__).parent.parent
 SDKS_AND_FRAMEWORKS = {
     *("aiogram", "aiohttp", "slack_sdk", "discord", "nio", "starlette", "uvicorn", "asyncpg", "nats", "typer", "rich"),
+    *("prometheus_client", "structlog"),
 }
 
 TAGS = {

@@ -13,6 +13,7 @@ from tailrace.capabilities import Capabilities, EditRules, Keyed
 from tailrace.config import ChannelSettings, GatewaySettings
 from tailrace.errors import TailraceError
 from tailrace.gateway.gateway import GatewayProcess
+from tailrace.gateway.metrics import Metrics
 from tailrace.gateway.plan import ChannelPlan, GatewayPlan
 from tailrace.gateway.questions import ChatQuestions
 from tailrace.gateway.router import Agent
@@ -26,6 +27,7 @@ from tailrace.testing.simulated import in_process_channel
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from tailrace.config import LiveShadowSettings
     from tailrace.events import Event
     from tailrace.gateway.extensions import BrokenExtension, Extension
     from tailrace.gateway.schedule import SchedulePlan
@@ -73,6 +75,8 @@ class GatewaySetup:
         self.extensions: list[Extension | BrokenExtension] = []
         self.schedules: list[SchedulePlan] = []
         self.questions = ChatQuestions()
+        self.metrics = Metrics()
+        self.shadow: LiveShadowSettings | None = None
         self._events = 0
 
     @asynccontextmanager
@@ -87,12 +91,13 @@ class GatewaySetup:
             schedules=self.schedules,
             ledger=Path("unused"),
             questions=self.questions,
+            shadow=self.shadow,
             settings=self.gateway,
         )
         stop = asyncio.Event()
-        serving = asyncio.create_task(
-            GatewayProcess(plan, write=self.lines.append, clock=self.clock).serve(self.ledger, stop)
-        )
+        process = GatewayProcess(plan, write=self.lines.append, clock=self.clock)
+        self.metrics = process.metrics
+        serving = asyncio.create_task(process.serve(self.ledger, stop))
         try:
             yield stop
         finally:

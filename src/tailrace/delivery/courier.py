@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tailrace.capabilities import Capabilities
     from tailrace.deliveries import Policy, Snapshot
+    from tailrace.delivery.pace import OnCall
     from tailrace.delivery.preview_slot import Shown
     from tailrace.delivery.spool import Spool
     from tailrace.ledger_port import Ledger
@@ -67,6 +68,13 @@ class Courier:
 
     async def __aexit__(self, *_: object) -> None:
         await self.drain()
+
+    def observe_calls(self, on_call: OnCall) -> None:
+        """Call `on_call` after each call to a channel that is connected later, also if the call shows a preview.
+
+        It gets the name of the channel, the operation and the outcome, and must not raise an error.
+        """
+        self._context.on_call = on_call
 
     def connect(self, channel: Channel, settings: CourierSettings | None = None) -> None:
         """Send through this channel from now on. The caller has already started the channel.

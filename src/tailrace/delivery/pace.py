@@ -18,10 +18,14 @@ from tailrace.ports import Channel, Clock, DiffersByChat, ReadsBack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from tailrace.capabilities import Capabilities, Rate
     from tailrace.deliveries import Delivery
-    from tailrace.operations import Target
+    from tailrace.operations import Operation, Target
+
+    OnCall: TypeAlias = Callable[[str, Operation, Outcome], None]
+    """Gets the name of the channel, the operation, and the outcome of each call."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,16 +93,24 @@ class PacedChannel:
     """One channel with its rate limits and its circuit breaker.
 
     If the channel was connected before, `before` is its earlier `PacedChannel`: the calls counted there still count.
+    `on_call` is called after each call to the channel.
     """
 
     def __init__(
-        self, channel: Channel, clock: Clock, jitter: Callable[[], float], *, before: PacedChannel | None = None
+        self,
+        channel: Channel,
+        clock: Clock,
+        jitter: Callable[[], float],
+        *,
+        before: PacedChannel | None = None,
+        on_call: OnCall = lambda *_: None,
     ) -> None:
         self.channel = channel
         self.deadline_s = channel.capabilities.deadline_s
         self._by_chat = channel if isinstance(channel, DiffersByChat) else None
         self._clock = clock
         self._jitter = jitter
+        self._on_call = on_call
         idempotency = channel.capabilities.idempotency
         self._repeat_context = RepeatContext(
             can_look_up=isinstance(channel, ReadsBack),
@@ -163,6 +175,10 @@ class PacedChannel:
     def end_call(self, chat: str, began: float) -> None:
         """Note the end of a call to the chat that began at `began`. The rate limits count a slow call from its end."""
         self._limiter.end_call(chat, began, self._clock.monotonic())
+
+    def report(self, operation: Operation, outcome: Outcome) -> None:
+        """Report the outcome of a call to the owner of the courier."""
+        self._on_call(self.channel.name, operation, outcome)
 
     def learn(self, chat: str, outcome: Outcome) -> None:
         """Adjust the circuit breaker and the rate limits to the outcome of a call."""

@@ -131,6 +131,7 @@ async def _perform(channel: PacedChannel, operation: Interim) -> Outcome:
             channel.end_call(operation.target.chat, began)
     if isinstance(outcome, NotNow):
         channel.learn(operation.target.chat, outcome)
+    channel.report(operation, outcome)
     return outcome
 
 

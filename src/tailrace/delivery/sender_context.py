@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tailrace.capabilities import Capabilities
     from tailrace.deliveries import Delivery
+    from tailrace.delivery.pace import OnCall
     from tailrace.ledger_port import Ledger
     from tailrace.operations import Target
     from tailrace.ports import Channel, Clock
@@ -67,7 +68,8 @@ class CourierSettings(msgspec.Struct, frozen=True, kw_only=True):
 class SenderContext:
     """What all senders of a courier share: the ledger, the clock, the channels and the settings.
 
-    `jitter` gives a random number from 0 to 1. `on_change` is called with each delivery after it was recorded.
+    `jitter` gives a random number from 0 to 1. `on_change` is called with each delivery after it was recorded, and
+    `on_call` after each call to a channel.
     `draining` is true when no sender may start anything new. `fenced` counts the senders that lost their lease.
     """
 
@@ -84,6 +86,7 @@ class SenderContext:
         self.clock = clock
         self.jitter = jitter
         self.on_change = on_change
+        self.on_call: OnCall = lambda *_: None
         self.draining = False
         self.fenced = 0
         self.channels: dict[str, PacedChannel] = {}
@@ -95,7 +98,8 @@ class SenderContext:
 
     def connect(self, channel: Channel, settings: CourierSettings | None = None) -> None:
         """Allow calls to the channel from now on."""
-        paced = PacedChannel(channel, self.clock, self.jitter, before=self._known.get(channel.name))
+        before = self._known.get(channel.name)
+        paced = PacedChannel(channel, self.clock, self.jitter, before=before, on_call=self.on_call)
         self.channels[channel.name] = self._known[channel.name] = paced
         self._settings_of[channel.name] = settings or self._settings
         self._connected.set()

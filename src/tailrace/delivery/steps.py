@@ -235,6 +235,7 @@ class SendSteps:
             self.is_calling = False
             channel.end_call(chat, began)
         channel.learn(chat, outcome)
+        channel.report(sending.operation, outcome)
         if (late := call.late_answer) is not None:
             self._late = key_of(sending), late
             late.add_done_callback(lambda _: self.wake())

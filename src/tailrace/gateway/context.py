@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tailrace.deliveries import Turn, TurnState, plan
 from tailrace.delivery import CourierSettings
 from tailrace.errors import LedgerClosed, LedgerLost
+from tailrace.gateway.live_shadow import LiveShadows
 from tailrace.markdown import render
 from tailrace.operations import Edit, Post, Target
 from tailrace.ports import AsksByButtons
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from tailrace.deliveries import Delivery
     from tailrace.delivery import Courier
     from tailrace.gateway.access import AccessList, Approved
+    from tailrace.gateway.metrics import Metrics
     from tailrace.gateway.questions import ChatQuestions
     from tailrace.gateway.router import MessageRouter
     from tailrace.operations import Body, Button, Durable
@@ -77,6 +79,7 @@ class GatewayContext:
         access: AccessList,
         questions: ChatQuestions,
         *,
+        metrics: Metrics,
         max_queue_size: int,
     ) -> None:
         self.courier = courier
@@ -85,6 +88,8 @@ class GatewayContext:
         self.router = router
         self.access = access
         self.questions = questions
+        self.metrics = metrics
+        self.shadows = LiveShadows(None, self)
         self.max_queue_size = max_queue_size
         self.served: dict[str, ServedChannel] = {}
         self.schedule_agents: dict[str, str] = {}

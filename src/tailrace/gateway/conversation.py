@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tailrace.deliveries import TurnState
 from tailrace.errors import LedgerClosed, LedgerLost
+from tailrace.gateway.observed_turn import ObservedPresenter
 from tailrace.gateway.presenters import CourierPresenter, RecordedPresenter, RecordedStreamingPresenter
 from tailrace.gateway.router import TurnRequest
 from tailrace.gateway.schedule import schedule_of
@@ -86,6 +87,7 @@ class Conversation:
             self._replace(turn)
         elif not is_scheduled and len(self._waiting) >= self._context.max_queue_size:
             self._refused.append(turn)
+            self._context.metrics.count("tailrace_queue_refusals_total", self._served.name)
             if not self._is_refusing:
                 self._is_refusing = True
                 self._context.in_background(self._refuse(), f"refusing in {self.name}")
@@ -275,9 +277,11 @@ class Conversation:
 
         router = self._context.router
         running = router.agent_turn(request, context=message, on_start=end_joined)
+        shown_by = self._presenter(is_scheduled=_is_scheduled(turn))
+        presenter = ObservedPresenter(shown_by, turn, self._context)
         self.running, self.running_since = running, self._context.clock.monotonic()
         try:
-            await router.answer(request, self._served.name, self._presenter(is_scheduled=_is_scheduled(turn)), running)
+            await router.answer(request, self._served.name, presenter, running)
         except (LedgerLost, LedgerClosed):
             raise
         except Exception:

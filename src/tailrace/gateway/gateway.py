@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tailrace.delivery import Courier, Recovery, Spool
-from tailrace.errors import ChannelFault, LedgerClosed, LedgerLost
+from tailrace.errors import ChannelFault, LedgerClosed, LedgerLost, UsageError
 from tailrace.gateway.access import AccessList
 from tailrace.gateway.context import GatewayContext, ServedChannel
 from tailrace.gateway.control import ControlServer
@@ -20,11 +20,14 @@ from tailrace.gateway.extension_channel import ExtensionChannel
 from tailrace.gateway.extension_runner import ExtensionRunner, create_runners
 from tailrace.gateway.handlers import DeliveryRequests, access_handlers
 from tailrace.gateway.inbox import ActiveConversations, GatewayInbox
+from tailrace.gateway.live_shadow import LiveShadows
+from tailrace.gateway.metrics import Metrics
 from tailrace.gateway.plan import plan_of_program
 from tailrace.gateway.router import MessageRouter
 from tailrace.gateway.schedule import Schedule
 from tailrace.gateway.sessions import Session, Sessions
 from tailrace.gateway.supervisor import ChannelSupervisor
+from tailrace.gateway.watchdog import Watchdog
 from tailrace.gateway.words import STOP_BUTTON
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.ports import AsksByButtons
@@ -32,7 +35,7 @@ from tailrace.projector import ProjectorSettings
 from tailrace.signals import stops_on_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from tailrace.deliveries import Delivery
     from tailrace.gateway.plan import ChannelPlan, GatewayPlan
@@ -76,14 +79,16 @@ class GatewayProcess:
         self._write = write or (lambda line: print(line, file=sys.stderr, flush=True))
         self._supervisors: list[ChannelSupervisor] = []
         self._extensions: list[ExtensionRunner] = []
-        self._on_change: list[Callable[[Delivery], None]] = []
+        self.metrics = Metrics()
+        self._on_change: list[Callable[[Delivery], None]] = [self.metrics.on_change]
 
     async def run(self) -> None:
         """Serve until SIGINT or SIGTERM. Raises an error if the gateway cannot go on."""
         exit_after_s = self._plan.settings.drain_s + _EXIT_AFTER_S
         path = self._plan.ledger
-        with stops_on_signals(exit_after_s=exit_after_s, last_words=_LAST_WORDS) as stop:
+        with stops_on_signals(exit_after_s=exit_after_s, last_words=_LAST_WORDS) as stop, Watchdog():
             ledger = await SqliteLedger.open(path)
+            self.metrics.read_ledger(lambda: ledger.activity)
             try:
                 await self.serve(ledger, stop, Spool(path.with_name(f"{path.name}.spool")))
             finally:
@@ -92,6 +97,7 @@ class GatewayProcess:
     async def serve(self, ledger: Ledger, stop: asyncio.Event, spool: Spool | None = None) -> None:
         """Serve with a ledger that is open, until `stop` is set."""
         courier = Courier(ledger, spool=spool, clock=self._clock, on_change=self._report)
+        courier.observe_calls(self.metrics.on_call)
         context = await self._context(courier)
         requests = DeliveryRequests(courier)
         self._on_change.append(requests.on_change)
@@ -102,11 +108,37 @@ class GatewayProcess:
         try:
             if control is not None:
                 await control.start()
-            await self._serve(context, stop)
+            async with self._health_pages(context):
+                await self._serve(context, stop)
         finally:
             if control is not None:
                 await control.stop()
             await context.close()
+            context.shadows.close()
+
+    @asynccontextmanager
+    async def _health_pages(self, context: GatewayContext) -> AsyncIterator[None]:
+        """Serve the health pages while the block runs, if the settings have an address for them."""
+        if (address := self._plan.health) is None:
+            yield
+            return
+        from tailrace.gateway.health import Health, HealthServer  # noqa: PLC0415 -- its library takes 14 MB
+
+        loop = asyncio.get_running_loop()
+        health = Health(self.metrics, self._supervisors, loop, is_draining=lambda: context.is_draining)
+        try:
+            server = HealthServer(health, address)
+        except OSError as error:
+            where = f"health: nothing can listen at {address[0]}:{address[1]} ({error.strerror or error})"
+            if self._plan.needs_health:
+                raise UsageError(f'{where}. Set gateway.health to another address, or to "" for none.') from error
+            _log.warning("%s, so there are no health pages", where)
+            yield
+            return
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(server.close)
 
     def _report(self, delivery: Delivery) -> None:
         for on_change in self._on_change:
@@ -117,7 +149,10 @@ class GatewayProcess:
         router = MessageRouter(ledger=ledger)
         router.agents.update(plan.agents)
         access = await AccessList.load(ledger)
-        context = GatewayContext(courier, router, access, plan.questions, max_queue_size=plan.settings.max_queue_size)
+        limit = plan.settings.max_queue_size
+        context = GatewayContext(courier, router, access, plan.questions, metrics=self.metrics, max_queue_size=limit)
+        context.shadows = LiveShadows(plan.shadow, context)
+        self._on_change.append(context.shadows.on_change)
         await plan.questions.open(context)
         router.sessions = await _stored_sessions(context, plan.settings.session_timeout_s)
         context.schedule_agents = {schedule.name: schedule.agent_id for schedule in plan.schedules}

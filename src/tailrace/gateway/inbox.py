@@ -20,7 +20,10 @@ from tailrace.inbound import ButtonPress, InboundMessage, InboundNotice
 from tailrace.ports import AsksByButtons
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tailrace.gateway.context import GatewayContext, ServedChannel
+    from tailrace.gateway.metrics import Metrics
     from tailrace.inbound import Inbound
     from tailrace.operations import Target
 
@@ -34,6 +37,7 @@ class ActiveConversations:
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
         self._active: dict[str, Conversation] = {}
+        self._add_to(context.metrics)
 
     def active(self) -> list[Conversation]:
         """The conversations that run a turn, or have messages that wait."""
@@ -73,6 +77,15 @@ class ActiveConversations:
                 return
             limit *= 2
 
+    def _add_to(self, metrics: Metrics) -> None:
+        def gauge(name: str, value: Callable[[list[Conversation]], float]) -> None:
+            metrics.read_from(name, lambda: {(): value(self.active())})
+
+        gauge("tailrace_conversations_active", len)
+        gauge("tailrace_turns_running", lambda active: sum(each.running is not None for each in active))
+        gauge("tailrace_messages_waiting", lambda active: sum(each.waiting for each in active))
+        gauge("tailrace_queue_longest", lambda active: max((each.waiting for each in active), default=0))
+
     def _forget(self, conversation: Conversation) -> None:
         if conversation.is_idle and self._active.get(conversation.name) is conversation:
             del self._active[conversation.name]
@@ -108,13 +121,17 @@ class GatewayInbox:
         context = self._context
         if context.access.is_admitted(message, self._served.settings.allow):
             return True
+        context.metrics.count("tailrace_messages_total", self._served.name, "not_admitted")
         if (code := await context.access.code_for(message, context.clock.wall())) is not None:
             say = context.say(f"{message.turn_id}/access", message.target, pairing_text(code))
             context.in_background(say, "the answer to an unknown person")
         return False
 
     async def _accept(self, message: InboundMessage) -> None:
-        if (turn := await self._conversations.accept(message)) is None:
+        turn = await self._conversations.accept(message)
+        result = "repeated" if turn is None else "accepted"
+        self._context.metrics.count("tailrace_messages_total", self._served.name, result)
+        if turn is None:
             return
         if self._context.questions.answer_by_words(message):
             self._context.in_background(self._context.end_accepted(turn, state=TurnState.DONE), "an answer by words")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tailrace.config import AgentSettings, ChannelSettings, GatewaySettings, presentation_of
+from tailrace.config import AgentSettings, ChannelSettings, GatewaySettings, LiveShadowSettings, presentation_of
 from tailrace.errors import UsageError
 from tailrace.gateway.control import control_path
 from tailrace.gateway.extensions import configured_extensions, load_extensions
@@ -39,7 +39,10 @@ class ChannelPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a gateway needs to run. `ledger` and `control` are the paths of its file and its socket."""
+    """Everything that a gateway needs to run. `ledger` and `control` are the paths of its file and its socket.
+
+    `health` is the address of the health pages. With `needs_health`, the gateway does not run without them.
+    """
 
     agents: dict[str, Agent]
     channels: list[ChannelPlan]
@@ -48,6 +51,9 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     ledger: Path
     control: Path | None = None
     questions: ChatQuestions = msgspec.field(default_factory=ChatQuestions)
+    shadow: LiveShadowSettings | None = None
+    health: tuple[str, int] | None = None
+    needs_health: bool = False
     settings: GatewaySettings = msgspec.field(default_factory=GatewaySettings)
 
 
@@ -62,7 +68,8 @@ def plan_of_settings(
 ) -> GatewayPlan:
     """The plan for these settings. `channels`, `agent` and `allow` are those of a command line.
 
-    Without `channels`, all configured channels are served. Raises `UsageError` if something is wrong or missing.
+    Without `channels`, all configured channels are served. With `agent`, there are health pages only if the settings
+    name their address. Raises `UsageError` if something is wrong or missing.
     """
     questions = ChatQuestions()
     tables = settings.agents() if agent is None else {_ONLY_AGENT: AgentSettings(use=agent)}
@@ -91,6 +98,9 @@ def plan_of_settings(
         ledger=ledger,
         control=control,
         questions=questions,
+        shadow=settings.shadow,
+        health=settings.gateway.health_address if agent is None or settings.is_set("gateway.health") else None,
+        needs_health=agent is None,
         settings=settings.gateway,
     )
 

@@ -29,7 +29,8 @@ _STOP_S = 5.0
 
 class ChannelSupervisor:
     """The life of one channel. `on_ready` is called at each connection; `refused` is set if the first start fails
-    for a reason that only a person can repair.
+    for a reason that only a person can repair. `failures` counts the ends of a connection and the starts that failed;
+    `problem` is the reason of the last one.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class ChannelSupervisor:
         self.refused: Exception | None = None
         self.is_connected = False
         self.failures = 0
+        self.problem = ""
         self.inbox = inbox
         self._courier = courier
         self._on_ready = on_ready
@@ -54,7 +56,7 @@ class ChannelSupervisor:
                 await self._serve()
                 reason = "the connection was closed"
             except (AccessLost, UsageError) as error:
-                reason, pause_s = str(error), _LONGEST_PAUSE_S
+                reason, pause_s = _reason(error), _LONGEST_PAUSE_S
                 if not self.served.was_connected.is_set():
                     self.refused = error
             except asyncio.CancelledError:
@@ -69,6 +71,7 @@ class ChannelSupervisor:
                 self._courier.disconnect(channel.name)
                 await self._stop()
             self.failures += 1
+            self.problem = reason
             if loop.time() - began > _STEADY_S:
                 pause_s = _FIRST_PAUSE_S
             _log.warning("the channel %s is down and starts again in %g s: %s", channel.name, pause_s, reason)

@@ -13,7 +13,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -51,6 +51,14 @@ _DEFAULTS = LedgerLimits()
 _log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+
+class LedgerActivity(NamedTuple):
+    """How many commits there were, how long they took together, and how many changes wait to be written."""
+
+    commits: int
+    commit_s: float
+    changes_waiting: int
 
 
 class SqliteLedger:
@@ -103,6 +111,11 @@ class SqliteLedger:
             opening.add_done_callback(_close_opened)
             raise
         return cls(opened, clock=clock, on_lost=on_lost, limits=limits)
+
+    @property
+    def activity(self) -> LedgerActivity:
+        """What the writer has done so far in this process. May be read in any thread."""
+        return LedgerActivity(self._writer.commits, self._writer.commit_s, self._writer.waiting)
 
     async def accept(self, message: InboundMessage) -> Accepted:
         """Record an incoming message and its turn, see `Ledger.accept`."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -69,7 +70,10 @@ class WriterFiles(msgspec.Struct):
 
 
 class Writer:
-    """The writer thread and its queue. Results are delivered in the event loop."""
+    """The writer thread and its queue. Results are delivered in the event loop.
+
+    `commits` counts the commits of this process, and `commit_s` is the time that they took.
+    """
 
     def __init__(
         self,
@@ -88,6 +92,8 @@ class Writer:
         self._on_lost = on_lost
         self._sql = queries()
         self._queue: SimpleQueue[LedgerChange | None] = SimpleQueue()
+        self.commits = 0
+        self.commit_s = 0.0
         self._lost: LedgerError | None = None
         self._submitted = self._answered = 0
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
@@ -190,7 +196,7 @@ class Writer:
         """Run one transaction. Raises `_RolledBack` if nothing was committed, `LedgerLost` if that is unknown."""
         files = self._files
         mark = replace(files.mark, commits=files.mark.commits + 1)
-        begun = False
+        begun, began_at = False, time.monotonic()
         try:
             self._execute(self._sql["begin"])
             self._execute(self._sql["count_commit"], (mark.epoch, mark.commits))
@@ -207,6 +213,8 @@ class Writer:
         # This check is after the commit and before the callers get results: a commit into a deleted file is lost.
         files.identity.check()
         files.mark = mark
+        self.commits += 1
+        self.commit_s += time.monotonic() - began_at
         try:
             files.mark_file.write(mark)
         except OSError as error:

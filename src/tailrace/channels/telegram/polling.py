@@ -41,7 +41,8 @@ async def poll(
 ) -> None:
     """Give every update to `receive`, in order. Ends only by an error: a `PollingConflict`, or an error of `receive`.
 
-    `on_answer` is called each time that Telegram has answered a request with updates, or with none. After `LedgerUnavailable` or any other failed request it waits, with a growing pause, and asks again.
+    `on_answer` is called each time that Telegram has answered a request, also if there were no updates. After
+    `LedgerUnavailable` or any other failed request it waits, with a growing pause, and asks again.
     """
     offset, failures = 0, 0
     while True:
