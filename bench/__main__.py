@@ -11,7 +11,10 @@ from rich.text import Text
 from bench.own_process import measured_in_own_process
 from bench.rows import Row
 
-AREAS = ("deltas", "cutting", "competitors", "translating", "projecting", "delivering", "many_rows", "importing")
+AREAS = (
+    *("deltas", "cutting", "competitors", "translating", "projecting", "delivering", "many_rows", "importing"),
+    *("telegram", "telegram_calls"),
+)
 _BREACHES = "breaches: over limit · broken fences · headless tables · cut graphemes · lost text"
 
 

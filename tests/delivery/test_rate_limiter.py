@@ -256,7 +256,7 @@ def test_a_pause_holds_one_chat_or_the_whole_channel() -> None:
     assert limiter.expected_at("b", 0.0) == 60.0  # a shorter wait does not end a longer one
 
 
-@pytest.mark.parametrize(("took_s", "next_at"), [(0.2, 1.0), (3.0, 4.0)])
+@pytest.mark.parametrize(("took_s", "next_at"), [(0.1, 1.0), (3.0, 4.0)])
 def test_a_slow_call_counts_from_its_end(took_s: float, next_at: float) -> None:
     limiter = RateLimiter(paced(per_chat=EVERY_SECOND))
     assert limiter.try_call("a", EDIT, 0.0)
