@@ -11,6 +11,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["token_canary"]
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", parent=settings.get_profile("explore"), derandomize=True, database=None)
 settings.load_profile("explore" if os.environ.get("EXPLORE") else "same")

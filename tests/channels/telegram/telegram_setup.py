@@ -6,12 +6,15 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tailrace.channels.telegram import BotSettings, TelegramChannel
 from tailrace.channels.telegram.client import MethodCall, TelegramClient
 from tailrace.inbound import ButtonPress, Inbound, InboundMessage, InboundNotice
 from tailrace.operations import Target
 from tailrace.testing.channel_scenarios import FILE, RETRY_AFTER_S, ChannelSetup, Failure, RecordingInbox, Signs
 from tailrace.testing.faults import Fault, LoseAccess, NoAnswer, Refuse, Reset, TooMany
+from tailrace.testing.platforms.page import conversation
 from tailrace.testing.platforms.telegram import (
     ChangeBotStatus,
     PressButton,
@@ -22,13 +25,15 @@ from tailrace.testing.platforms.telegram import (
 )
 from tailrace.testing.platforms.telegram.entities import FormattedText, finished
 from tailrace.testing.platforms.telegram.world import TelegramUser
+from tailrace.testing.platforms.visible import as_text
+from token_canary import CANARY, shown_pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
 
     from tailrace.ports import Channel, Inbox
 
-TOKEN = "7000001:CANARY_of-the-token_that-nobody-may_see"
+TOKEN = f"7000001:{CANARY}"
 PERSON = TelegramUser(7, "C:\\Ann / ..\\")
 HERE = Target(channel="telegram", chat="7")
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8) + (4).to_bytes(4, "big") * 2
@@ -43,9 +48,21 @@ FAULTS: dict[Failure, Fault] = {
 }
 
 
+class WatchedSimulator(TelegramSimulator):
+    """A simulator whose pages are kept at its end."""
+
+    async def __aexit__(self, *reason: Any) -> None:  # noqa: PYI036 -- passed on
+        for chat in self.world.chats:
+            seen = self.seen(chat)
+            shown_pages.append(("page", conversation(seen, ())))
+            shown_pages.append(("history", as_text(seen) + msgspec.json.encode(seen).decode()))
+        shown_pages.append(("calls", msgspec.json.encode(self.calls).decode()))
+        await super().__aexit__(*reason)
+
+
 def simulator(settings: TelegramSettings = FREE, **more: Any) -> TelegramSimulator:
     """A simulator with the chat of one more person, which is its first."""
-    found = TelegramSimulator(token=TOKEN, settings=settings, **more)
+    found = WatchedSimulator(token=TOKEN, settings=settings, **more)
     chats = dict(found.world.chats)
     found.world.chats.clear()
     found.world.add_chat(PERSON.id, "private", PERSON.first_name, PERSON)
