@@ -25,13 +25,14 @@ from tailrace.testing.platform import SimulatedPlatform
 from tailrace.testing.simulated import in_process_channel
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from tailrace.config import LiveShadowSettings
     from tailrace.events import Event
     from tailrace.gateway.extensions import BrokenExtension, Extension
     from tailrace.gateway.schedule import SchedulePlan
-    from tailrace.ports import Prompt
+    from tailrace.ports import Channel, Prompt
+    from tailrace.testing.simulated import InProcessChannel
     from tailrace.testing.virtual_time import Simulation
 
 LIMITS = Capabilities(
@@ -77,16 +78,23 @@ class GatewaySetup:
         self.questions = ChatQuestions()
         self.metrics = Metrics()
         self.shadow: LiveShadowSettings | None = None
+        self.new_channels: Callable[[], Sequence[Channel]] = lambda: [self.new_channel()]
         self._events = 0
+
+    def new_channel(self) -> InProcessChannel:
+        """A channel to the platform."""
+        return in_process_channel(self.platform, self.clock, request_s=0.05, answer_s=0.05)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Event]:
         """A gateway that serves. At the end it is drained."""
         self.questions = ChatQuestions()
-        channel = in_process_channel(self.platform, self.clock, request_s=0.05, answer_s=0.05)
         plan = GatewayPlan(
             agents={"main": Agent(runtime=self.runtime), **self.other_agents},
-            channels=[ChannelPlan(channel=channel, settings=self.settings, agent_id=self.agent_id)],
+            channels=[
+                ChannelPlan(channel=channel, settings=self.settings, agent_id=self.agent_id)
+                for channel in self.new_channels()
+            ],
             extensions=self.extensions,
             schedules=self.schedules,
             ledger=Path("unused"),

@@ -73,6 +73,23 @@ async def test_a_message_that_waits_is_replaced_by_its_edit(simulation: Simulati
 
 
 @in_virtual_time
+async def test_an_edit_has_its_place_in_the_queue_after_a_crash(simulation: Simulation) -> None:
+    setup = GatewaySetup(simulation)
+    async with setup.running():
+        setup.say("slow")
+        second = setup.say("seccond")
+        setup.say("third")
+        await setup.until(lambda: setup.texts() == [BEGUN.strip()])
+        setup.say("second", edited=True, message_id=second.message_id)
+        await asyncio.sleep(1)
+        await setup.crash()
+    async with setup.running():
+        await setup.read(BEGUN.strip(), INTERRUPTED, "ok: second", "ok: third")
+        await asyncio.sleep(1)
+        assert not await setup.ledger.accepted_turns()
+
+
+@in_virtual_time
 async def test_messages_that_wait_are_merged_by_setting(simulation: Simulation) -> None:
     setup = GatewaySetup(simulation, busy="merge")
     async with setup.running():

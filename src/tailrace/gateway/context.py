@@ -111,6 +111,7 @@ class GatewayContext:
         task = asyncio.create_task(self._guarded(work, name), name=name)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+        task.add_done_callback(lambda _: work.close())  # a task that is cancelled before it begins does not close it
         return task
 
     async def _guarded(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:

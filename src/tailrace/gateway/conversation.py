@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -59,6 +60,7 @@ class Conversation:
         self._waiting: deque[Turn] = deque()
         self._refused: deque[Turn] = deque()
         self._is_refusing = False
+        self._replaced: dict[str, list[Turn]] = {}
         self._task: asyncio.Task[None] | None = None
         self._typed_at = float("-inf")
 
@@ -147,17 +149,17 @@ class Conversation:
             await self._answer(self._take_next())
 
     def _replace(self, turn: Turn) -> None:
-        """Put an edited message in the place of the one that still waits. An edit of an answered message is ignored."""
+        """Put an edited message in the place of the one that still waits. An edit of an answered message is ignored.
+
+        The original stays accepted as long as the edit: so a new process finds the place of the edit in the queue.
+        """
         edited = turn.message
         assert edited is not None, "an accepted turn has its message"
         for index, waiting in enumerate(self._waiting):
             if waiting.message is not None and waiting.message.message_id == edited.message_id:
                 self._waiting[index] = turn
-                self._end_quietly(waiting)
+                self._replaced[turn.turn_id] = [*self._replaced.pop(waiting.turn_id, []), waiting]
                 return
-        self._end_quietly(turn)
-
-    def _end_quietly(self, turn: Turn) -> None:
         self._context.in_background(self._context.end_accepted(turn), f"ending {turn.turn_id}")
 
     def _take_expired(self) -> list[Turn]:
@@ -172,7 +174,7 @@ class Conversation:
         count = len(expired)
         which = "A message of yours was" if count == 1 else f"{count} messages of yours were"
         line = f"⚠️ {which} not answered, because I was away for too long. Send again what you still need."
-        await self._context.end_all(expired, line)
+        await self._context.end_all([*self._take_others(expired), expired[-1]], line)
 
     def _take_next(self) -> list[Turn]:
         """The next message; with the setting `merge`, all messages of the same person that wait."""
@@ -181,6 +183,11 @@ class Conversation:
             while self._waiting and _can_join(turns[-1], self._waiting[0]):
                 turns.append(self._waiting.popleft())
         return turns
+
+    def _take_others(self, turns: list[Turn]) -> list[Turn]:
+        """The turns that end with the last one of these: the others, and those that an edit has replaced."""
+        replaced = [original for turn in turns for original in self._replaced.pop(turn.turn_id, [])]
+        return replaced + turns[:-1]
 
     async def _refuse(self) -> None:
         """Say that the queue is full: one line for each message, or one line for many."""
@@ -214,17 +221,18 @@ class Conversation:
         channel, now = self._served.channel, self._context.clock.monotonic()
         if isinstance(channel, ShowsTyping) and now - self._typed_at >= _TYPING_EVERY_S:
             self._typed_at = now
-            async with asyncio.timeout(_TYPING_EVERY_S):
-                await channel.typing(Typing(target=self.target))
+            with suppress(Exception):  # only a sign of life; the message was taken
+                async with asyncio.timeout(_TYPING_EVERY_S):
+                    await channel.typing(Typing(target=self.target))
 
     # Answers
 
     async def _answer(self, turns: list[Turn]) -> None:
         """Answer a message, or several together. What fails before the agent has begun is tried three times."""
-        pause_s = _FIRST_PAUSE_S
+        others, pause_s = self._take_others(turns), _FIRST_PAUSE_S
         for _ in range(_MAX_STARTS):
             try:
-                await self._try_to_answer(turns)
+                await self._try_to_answer(turns, others)
             except (LedgerLost, LedgerClosed):
                 raise
             except Exception as error:  # noqa: BLE001 -- the next message must be answered
@@ -232,11 +240,12 @@ class Conversation:
                 await asyncio.sleep(pause_s)
                 pause_s *= 4
             else:
+                await self._context.end_all(others)
                 return
-        await self._context.end_all(turns, GIVEN_UP, state=TurnState.FAILED)
+        await self._context.end_all([*others, turns[-1]], GIVEN_UP, state=TurnState.FAILED)
 
-    async def _try_to_answer(self, turns: list[Turn]) -> None:
-        """Answer the messages. Raises an error only if the agent has not begun."""
+    async def _try_to_answer(self, turns: list[Turn], others: list[Turn]) -> None:
+        """Answer the messages. Raises an error only if the agent has not begun. `others` end when it begins."""
         turn, messages = turns[-1], [turn.message for turn in turns if turn.message is not None]
         say, sessions = self._context.say, self._context.router.sessions
         word, asked_by = word_of(messages[-1]), tuple(one.turn_id for one in turns)
@@ -258,10 +267,10 @@ class Conversation:
             line = f"⚠️ The agent takes no files: it did not get {files}."
             await say(f"{turn.turn_id}/files" if text else turn.turn_id, self.target, line)
         if text or not files:
-            await self._run_agent(turns, text, asked_by)
+            await self._run_agent(turn, others, text, asked_by)
 
-    async def _run_agent(self, turns: list[Turn], text: str, asked_by: tuple[str, ...]) -> None:
-        turn, message = turns[-1], turns[-1].message
+    async def _run_agent(self, turn: Turn, others: list[Turn], text: str, asked_by: tuple[str, ...]) -> None:
+        message = turn.message
         assert message is not None, "an accepted turn has its message"
         request = TurnRequest(
             turn_id=turn.turn_id,
@@ -272,11 +281,12 @@ class Conversation:
             asked_by=asked_by,
         )
 
-        async def end_joined() -> None:
-            await self._context.end_all(turns[:-1], state=TurnState.DONE)
+        async def end_others() -> None:
+            await self._context.end_all(others, state=TurnState.DONE)
+            others.clear()
 
         router = self._context.router
-        running = router.agent_turn(request, context=message, on_start=end_joined)
+        running = router.agent_turn(request, context=message, on_start=end_others)
         shown_by = self._presenter(is_scheduled=_is_scheduled(turn))
         presenter = ObservedPresenter(shown_by, turn, self._context)
         self.running, self.running_since = running, self._context.clock.monotonic()
