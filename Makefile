@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TESTS := PYTHONPATH=tests $(BIN)/python
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 
-.PHONY: setup run test test-runtimes lint search search-laws search-turns kills bench lock lock-commands clean
+.PHONY: setup run test test-runtimes lint search search-laws search-turns search-chats kills kills-gateway bench lock lock-commands clean
 
 setup: $(VENV)/.ready
 	@:
@@ -88,9 +88,13 @@ lint: setup
 kills: setup
 	@$(TESTS) -m kills.matrix $(KILLS)
 
+# Kill a gateway again and again while 200 people write to it. Takes some two minutes.
+kills-gateway: setup
+	@$(TESTS) -m gateway_kills $(KILLS)
+
 # The long searches take half an hour; CI runs them in a shorter form. The laws with many more examples, and 100,000
 # random turns: TURNS="--seed 7 --turns 1" repeats one scene.
-search: search-laws search-turns
+search: search-laws search-turns search-chats
 
 # SEARCH=0.2 takes a fifth of the examples. The examples are the same in every run; LAWS="--hypothesis-seed 7" draws others.
 SEARCH ?= 1
@@ -99,6 +103,10 @@ search-laws: setup
 
 search-turns: setup
 	@$(TESTS) -m random_turns.search $(TURNS)
+
+# Random scenes of two chats with a gateway: CHATS="--seed 7 --scenes 1" repeats one scene.
+search-chats: setup
+	@PYTHONPATH=tests:tests/delivery $(BIN)/python -m random_chats.search $(CHATS)
 
 # The libraries that the bench compares with are large: only `make bench` installs them.
 $(VENV)/.bench-ready: $(VENV)/.ready requirements-bench.lock

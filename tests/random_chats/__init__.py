@@ -1,0 +1,1 @@
+"""Random scenes of two chats with a gateway in virtual time, and a judge of what people read."""
