@@ -58,7 +58,11 @@ class TextBuffer:
         self._block_start = len(self.pieces)
 
     def finish_block(self, text: str | None) -> list[Part]:
-        """Seal the open block. `text` completes or replaces its text. If no block is open, `text` is a new block."""
+        """End the open block. Returns the parts that are ready to send.
+
+        `text` is the whole text of the block: if it begins with the text so far, only the rest is added, otherwise it
+        replaces that text. None leaves the text as it is. If no block is open, `text` is a new block.
+        """
         block = "".join(self.pieces[self._block_start :])
         parts: list[Part] = []
         if self.sealed or not block:

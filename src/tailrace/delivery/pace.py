@@ -177,7 +177,7 @@ class PacedChannel:
         self._limiter.end_call(chat, began, self._clock.monotonic())
 
     def report(self, operation: Operation, outcome: Outcome) -> None:
-        """Report the outcome of a call to the owner of the courier."""
+        """Pass the outcome of a call to the function that the program around the courier gave for metrics."""
         self._on_call(self.channel.name, operation, outcome)
 
     def learn(self, chat: str, outcome: Outcome) -> None:

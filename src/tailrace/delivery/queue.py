@@ -53,7 +53,7 @@ class ConversationQueue:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a caller waits for a row."""
+        """Whether a caller waits until a delivery of this queue is final."""
         return bool(self._waiters)
 
     @property

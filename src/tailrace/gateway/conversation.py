@@ -190,7 +190,10 @@ class Conversation:
         return replaced + turns[:-1]
 
     async def _refuse(self) -> None:
-        """Say that the queue is full: one line for each message, or one line for many."""
+        """Tell the chat that the queue is full.
+
+        Each refused message gets a line, as a reply. If more than `_MAX_NOTICES` wait for theirs, one line is for all.
+        """
         size = self._context.max_queue_size
         why = f"because {size} {'message waits' if size == 1 else 'messages wait'} here already."
         try:

@@ -27,7 +27,10 @@ _log = logging.getLogger(__name__)
 
 
 class ExtensionChannel:
-    """Sends whole messages to the users of an extension; the chat of a target is the user's id."""
+    """Sends whole messages to the users of an extension, a plugin of the gateway with a channel of its own.
+
+    The chat of a target is the user's id.
+    """
 
     capabilities = Capabilities(idempotency=Unkeyed(), limit=1_000_000, presentation="final")
 

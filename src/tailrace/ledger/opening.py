@@ -64,7 +64,10 @@ class OpenedLedger(msgspec.Struct, frozen=True):
 
 
 def open_files(path: Path, connect: Connect, limits: LedgerLimits, *, adopt_restored: bool) -> OpenedLedger:
-    """Open the ledger at `path` as its next owner."""
+    """Open the ledger at `path`. From now on this process owns it; another process that has it open is an error.
+
+    `adopt_restored`: take a file that was restored from an older copy. Without it, such a file is an error.
+    """
     with ExitStack() as exit_stack:
         make_folder(path)
         exit_stack.callback(OwnerLock(path).release)

@@ -259,7 +259,10 @@ class RowWriter:
         return len(found)
 
     def _prunable_turns(self, query: Query, wanted: dict[str, Value], *, bodies: bool) -> list[str]:
-        """The ended turns that match the query, also turns without deliveries."""
+        """The ids of the ended turns that `prune` may delete. `wanted` has the values of the query for SQL.
+
+        With `bodies`: only turns whose message or snapshot is still stored.
+        """
         if query.states is not None:
             return []
         if query.turn_id is not None:
@@ -291,10 +294,11 @@ def check_plan(lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
 
 
 def check_moves(lease: Lease, moves: Sequence[Move], notices: Sequence[Delivery]) -> list[Delivery]:
-    """Check moves and notices. Returns the notices with the epoch of the lease.
+    """Check changes of state. A move is a pair: the delivery before and after. Returns `notices` with the lease's epoch.
 
-    Raises `ValueError` for a change that `EDGES` does not allow, for a changed id, and for a notice without a move.
-    Raises `Fenced` for a row of another lease.
+    A notice is a new delivery that tells the chat of the first move, such as that a part is missing. Raises
+    `ValueError` for a change of state that `EDGES` does not allow, for a move to another delivery, and for notices
+    without a move; `Fenced` for a delivery of another lease.
     """
     for before, after in moves:
         if after.state not in EDGES[before.state]:

@@ -105,7 +105,7 @@ class LivePreview:
     def waits_for_interval(self) -> bool:
         """True if the next update is an edit that must wait for its interval.
 
-        The projector uses this to do nothing until then, however much text comes.
+        Until the interval is over, the projector then does nothing, however much text comes.
         """
         return self._is_changed and self.is_visible and not self._rules.shows_every_delta
 

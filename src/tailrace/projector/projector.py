@@ -277,7 +277,10 @@ class Projector:
         self._preview.mark_changed()
 
     def _feed_processing(self, event: Event | None, now: float) -> None:
-        """Feed the processing message: first the new text of the answer, then the event."""
+        """Update the message that shows the work of the agent while its turn runs.
+
+        It gets the new text of the answer, then the event; with None only the text.
+        """
         assert self._processing is not None, "only called where there is one"
         text = self._answer.take_appended(None)
         if self._processing_revision != self._answer.revision:

@@ -24,7 +24,10 @@ class CallPace:
         self._blocked_until: dict[str, float] = {}
 
     def wait(self, rates: Mapping[str, Rate], now: float) -> float:
-        """The seconds until all these rates, given by their scopes, allow a call. If that is 0, the call is counted."""
+        """How many seconds a call must wait for all these rates. If that is 0, the call is counted. Does not sleep.
+
+        The keys of `rates` are scopes: one chat, or all chats of the bot.
+        """
         wait = max(self._wait(scope, rate, now) for scope, rate in rates.items())
         if wait == 0.0:
             for scope, rate in rates.items():
