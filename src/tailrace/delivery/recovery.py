@@ -41,7 +41,7 @@ _KNOWN_STATES: frozenset[str] = frozenset(State)
 
 
 class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of recovery. It searches the ledger every `every_s`, and deletes final deliveries after `retention_s`."""
+    """Recovery searches the ledger every `every_s`, and deletes final deliveries after `retention_s`."""
 
     every_s: float = 30.0
     retention_s: float = 14 * 86_400.0
