@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import http.client
 import socket
 import threading
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from async_test import async_test
 from gateway.gateway_setup import LIMITS, ScriptedAgent
+from gateway.health_pages import Page, fetch, free_port
 from tailrace.config import ChannelSettings
 from tailrace.delivery.sender_context import SystemClock
 from tailrace.errors import MaybeSent, UsageError
@@ -50,23 +50,6 @@ class LivingChannel(InProcessChannel):
     async def wait_closed(self) -> None:
         await self.broken.wait()
         raise MaybeSent("the line was cut, token=abcdefgh12345678")
-
-
-class Page(NamedTuple):
-    status: int
-    text: str
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
-
-
-def fetch(port: int, path: str, method: str = "GET") -> Page:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request(method, path)
-    answer = connection.getresponse()
-    return Page(answer.status, answer.read().decode())
 
 
 class Served:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from delivery_setup import in_virtual_time
@@ -13,8 +15,6 @@ from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.testing.faults import Rule, TooMany
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tailrace.testing.virtual_time import Simulation
 
 CHAT = "a-chat-that-no-label-names"
@@ -117,3 +117,10 @@ def test_the_commits_of_the_ledger_are_timed(tmp_path: Path) -> None:
         await ledger.close()
 
     asyncio.run(scene())
+
+
+def test_the_document_describes_these_metrics() -> None:
+    document = Path(__file__).parents[2] / "docs" / "operating.md"
+    rows = re.findall(r"^\| `(tailrace_\w+)` \| (\w+) \| (.*?) ?\| (.*) \|$", document.read_text(), re.MULTILINE)
+    described = [(name, kind, tuple(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows]
+    assert described == [tuple(metric) for metric in METRICS]

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+from msgspec.structs import replace
 
-from tailrace.cli.failures import errors_in_one_line, warnings_in_one_line
-from tailrace.cli.ledgers import DebugOption, LedgerOption, ledger_path
+from tailrace.cli.failures import errors_in_one_line
+from tailrace.cli.ledgers import LedgerOption, ledger_path
 from tailrace.cli.settings import ConfigOption, SetOption, open_settings
 from tailrace.config import FILE_NAME
 from tailrace.errors import UsageError
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from tailrace.config import Settings
     from tailrace.gateway.plan import GatewayPlan
+
+
+LogOption: TypeAlias = Annotated[bool, typer.Option("--debug", help="Log everything, also texts of messages.")]
 
 
 def run(  # noqa: PLR0913 -- one for each option of the command
@@ -30,7 +37,7 @@ def run(  # noqa: PLR0913 -- one for each option of the command
     ledger: LedgerOption = None,
     config: ConfigOption = None,
     assignments: SetOption = None,
-    debug: DebugOption = False,
+    debug: LogOption = False,
 ) -> None:
     """Put an agent on a channel. Answers what people write there, until Ctrl-C.
 
@@ -39,7 +46,7 @@ def run(  # noqa: PLR0913 -- one for each option of the command
 
     For example: tailrace run demo --channel telegram
     """
-    with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug), _logs(debug=debug):
         from tailrace.gateway.plan import plan_of_settings  # noqa: PLC0415 -- other commands need no gateway
 
         settings = open_settings(config, assignments)
@@ -54,26 +61,34 @@ def serve(
     ] = None,
     *,
     assignments: SetOption = None,
-    debug: DebugOption = False,
+    debug: LogOption = False,
 ) -> None:
     """Serve all agents and channels of a settings file, until Ctrl-C.
 
-    `tailrace init` writes such a file, and `tailrace check` proves it.
+    `tailrace init` writes such a file, and `tailrace check` proves it. On SIGHUP the file is read
+    again: a change of `allow` counts at once.
     """
-    with errors_in_one_line(debug=debug), warnings_in_one_line(debug=debug):
+    with errors_in_one_line(debug=debug), _logs(debug=debug):
         from tailrace.gateway.plan import plan_of_settings  # noqa: PLC0415 -- other commands need no gateway
 
         settings = open_settings(file, assignments)
         if not settings.has_file:
             raise UsageError(f"there is no settings file {FILE_NAME} here: `tailrace init` writes one, or name a file")
         path = ledger_path(None, settings)
-        _run(plan_of_settings(settings, ledger=path, control=_control(None, settings)))
+        plan = plan_of_settings(settings, ledger=path, control=_control(None, settings))
+        _run(replace(plan, read_again=partial(open_settings, file, assignments)))
 
 
 def _control(ledger: Path | None, settings: Settings) -> Path:
     from tailrace.gateway.control import control_path  # noqa: PLC0415 -- other commands need no gateway
 
     return control_path(ledger=ledger, data_dir=settings.gateway.data_dir, control=settings.gateway.control)
+
+
+def _logs(*, debug: bool) -> AbstractContextManager[None]:
+    from tailrace.cli.logs import logging_to  # noqa: PLC0415 -- other commands need no structlog
+
+    return logging_to(debug=debug)
 
 
 def _run(plan: GatewayPlan) -> None:

@@ -19,6 +19,7 @@ from tailrace.delivery.queue import ConversationQueue
 from tailrace.delivery.recovery import closing_deliveries
 from tailrace.delivery.steps import SHORT_WAIT_S, Intent, NotDueSoon, SendSteps
 from tailrace.errors import Fenced, LedgerClosed, LedgerError, LedgerLost, UsageError
+from tailrace.log_context import log_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -241,7 +242,9 @@ class ConversationSender:
 
     def _start(self) -> asyncio.Task[int]:
         if self.task is None:
-            self.task = asyncio.create_task(self._run(), name=f"sender of {self.conversation}")
+            # The task may go on after the turn that starts it, so it must not have the names of that turn.
+            with log_context(conversation=self.conversation, turn="", delivery=""):
+                self.task = asyncio.create_task(self._run(), name=f"sender of {self.conversation}")
         return self.task
 
     async def _run(self) -> int:
@@ -281,7 +284,8 @@ class ConversationSender:
         elif self._queue.first is None and self._queue.has_more:
             await self._queue.adopt()
         if (first := self._queue.first) is not None:
-            await self._steps.advance(first)
+            with log_context(turn=first.turn_id, delivery=first.id):
+                await self._steps.advance(first)
         elif self._previews:
             await self._queue.confirm_lease()
             if self._previews:

@@ -22,6 +22,7 @@ from tailrace.gateway.router import TurnRequest
 from tailrace.gateway.schedule import schedule_of
 from tailrace.gateway.word_answers import answer_word
 from tailrace.gateway.words import QUEUED, files_of, prompt_of, rest_of, word_of
+from tailrace.log_context import log_context
 from tailrace.operations import Typing
 from tailrace.ports import ShowsTyping, StreamingChannelProvider
 
@@ -80,7 +81,8 @@ class Conversation:
         assert message is not None, "an accepted turn has its message"
         word = word_of(message)
         if word and word not in QUEUED:
-            self._context.in_background(self._answer_word(turn), f"/{word} in {self.name}")
+            with log_context(conversation=self.name, turn=turn.turn_id):
+                self._context.in_background(self._answer_word(turn), f"/{word} in {self.name}")
             return
         is_scheduled = bool(schedule_of(message))
         if not is_scheduled:
@@ -124,7 +126,8 @@ class Conversation:
 
     def _start(self) -> None:
         if self._task is None and not self._context.is_draining:
-            self._task = asyncio.create_task(self._serve(), name=f"conversation {self.name}")
+            with log_context(conversation=self.name, turn="", delivery=""):
+                self._task = asyncio.create_task(self._serve(), name=f"conversation {self.name}")
 
     async def _serve(self) -> None:
         try:
@@ -146,7 +149,9 @@ class Conversation:
         if expired := self._take_expired():
             await self._sum_up(expired)
         else:
-            await self._answer(self._take_next())
+            turns = self._take_next()
+            with log_context(turn=turns[-1].turn_id):
+                await self._answer(turns)
 
     def _replace(self, turn: Turn) -> None:
         """Put an edited message in the place of the one that still waits. An edit of an answered message is ignored.
@@ -185,10 +190,7 @@ class Conversation:
         return turns
 
     def _take_others(self, turns: list[Turn]) -> list[Turn]:
-        """The turns to close when the last of `turns` begins, because it answers their messages too.
-
-        These are the earlier ones of `turns`, and turns of messages that the person has replaced by an edit.
-        """
+        """The turns that end with the last one of these: the others, and those that an edit has replaced."""
         replaced = [original for turn in turns for original in self._replaced.pop(turn.turn_id, [])]
         return replaced + turns[:-1]
 

@@ -23,6 +23,7 @@ from tailrace.gateway.inbox import ActiveConversations, GatewayInbox
 from tailrace.gateway.live_shadow import LiveShadows
 from tailrace.gateway.metrics import Metrics
 from tailrace.gateway.plan import plan_of_program
+from tailrace.gateway.reload import reloads_on_hangup
 from tailrace.gateway.router import MessageRouter
 from tailrace.gateway.schedule import Schedule
 from tailrace.gateway.sessions import Session, Sessions
@@ -108,8 +109,10 @@ class GatewayProcess:
         try:
             if control is not None:
                 await control.start()
+            reloads = reloads_on_hangup(self._plan.source, self._plan.read_again, context)
             async with self._health_pages(context):
-                await self._serve(context, stop)
+                with reloads:
+                    await self._serve(context, stop)
         finally:
             if control is not None:
                 await control.stop()

@@ -19,7 +19,7 @@ from tailrace.plugins import agent_of, channel_settings, find_agent, load_middle
 from tailrace.ports import Channel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tailrace.config import Settings
     from tailrace.gateway.extensions import BrokenExtension, Extension
@@ -41,7 +41,8 @@ class ChannelPlan(msgspec.Struct, frozen=True, kw_only=True):
 class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a gateway needs to run. `ledger` and `control` are the paths of its file and its socket.
 
-    `health` is the address of the health pages. With `needs_health`, the gateway does not run without them.
+    `health` is the address of the health pages. With `needs_health`, the gateway does not run without them. `source`
+    are the settings of which this is the plan; with `read_again`, they are read again on SIGHUP.
     """
 
     agents: dict[str, Agent]
@@ -54,6 +55,8 @@ class GatewayPlan(msgspec.Struct, frozen=True, kw_only=True):
     shadow: LiveShadowSettings | None = None
     health: tuple[str, int] | None = None
     needs_health: bool = False
+    source: Settings | None = None
+    read_again: Callable[[], Settings] | None = None
     settings: GatewaySettings = msgspec.field(default_factory=GatewaySettings)
 
 
@@ -99,6 +102,7 @@ def plan_of_settings(
         control=control,
         questions=questions,
         shadow=settings.shadow,
+        source=settings,
         health=settings.gateway.health_address if agent is None or settings.is_set("gateway.health") else None,
         needs_health=agent is None,
         settings=settings.gateway,

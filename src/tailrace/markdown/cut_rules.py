@@ -136,10 +136,7 @@ def check_long_line(ahead: Lookahead, point: CutPoint) -> NoCut | None:
 
 
 def best_markup(ahead: Lookahead, point: CutPoint) -> CutMarkup:
-    """What to write before and after a cut at this point, so that both parts are valid alone.
-
-    Markup that would take more than half of a part is left out, the least important first.
-    """
+    """The best markup for a cut at this point that takes at most half of a part."""
     return next(markup for markup in cut_markups(point) if not is_too_wide(ahead, markup))
 
 

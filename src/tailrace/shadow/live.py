@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tailrace.errors import UsageError
+from tailrace.log_context import log_context
 from tailrace.shadow.comparison import TOLERANCE_S, Comparison, compare
 from tailrace.shadow.replay import Summary
 from tailrace.shadow.shadow_turn import ShadowTurn
@@ -149,7 +150,8 @@ class Shadow:
     def _work(self) -> None:
         while (turn := self._finished.get()) is not None:
             try:
-                self._report(self._compare_in_time(turn))
+                with log_context(conversation=turn.target.conversation, turn=turn.turn_id):
+                    self._report(self._compare_in_time(turn))
             except Exception as error:  # noqa: BLE001 -- `on_report` may raise anything
                 _log.warning("turn %s: its shadow could not be reported: %r", turn.turn_id, error)
             finally:
