@@ -13,7 +13,7 @@ from bench.rows import Row
 
 AREAS = (
     *("deltas", "cutting", "competitors", "translating", "projecting", "delivering", "many_rows", "importing"),
-    *("telegram", "telegram_calls", "idle_gateway"),
+    *("telegram", "telegram_calls", "gateway", "idle_gateway"),
 )
 _BREACHES = "breaches: over limit · broken fences · headless tables · cut graphemes · lost text"
 
