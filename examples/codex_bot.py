@@ -1,0 +1,13 @@
+"""codex on Telegram. Install it and log in first.
+
+tailrace run codex --channel telegram
+python codex_bot.py 12345      # the same as a program; 12345 is the id of a person who may write
+"""
+
+import asyncio
+import sys
+
+from tailrace import Gateway
+
+if __name__ == "__main__":
+    asyncio.run(Gateway("codex", "telegram", allow=sys.argv[1:]).run())

@@ -1,0 +1,13 @@
+"""opencode on Telegram. Install it and log in first.
+
+tailrace run opencode --channel telegram
+python opencode_bot.py 12345      # the same as a program; 12345 is the id of a person who may write
+"""
+
+import asyncio
+import sys
+
+from tailrace import Gateway
+
+if __name__ == "__main__":
+    asyncio.run(Gateway("opencode", "telegram", allow=sys.argv[1:]).run())
