@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import stat
 from contextlib import asynccontextmanager
@@ -15,7 +16,9 @@ import pytest
 from async_test import async_test
 from gateway.health_pages import fetch, free_port
 from pseudo_terminal import TAILRACE
-from tailrace.testing.platforms.telegram import TelegramSimulator, WriteMessage
+from tailrace.channels.telegram import BotSettings
+from tailrace.channels.telegram.client import MethodCall, TelegramClient
+from tailrace.testing.platforms.telegram import DEFAULT_TOKEN, TelegramSimulator, WriteMessage
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -153,16 +156,20 @@ async def test_only_the_owner_may_read_the_files(folder: Path) -> None:
 
 
 @async_test
-async def test_the_health_pages_see_a_telegram_that_is_gone(folder: Path) -> None:
-    async with serving(folder, timeout=1) as (served, _):
+async def test_the_health_pages_see_that_another_program_receives_the_messages(folder: Path) -> None:
+    async with serving(folder) as (served, process):
+        await served.say("hello")
+        await served.log(process, "the turn has ended")
         assert await asyncio.to_thread(fetch, served.port, "/readyz") == (200, "telegram: ready\n")
         metrics = await asyncio.to_thread(fetch, served.port, "/metrics")
         assert 'tailrace_channel_up{channel="telegram"} 1.0' in metrics.text
-        assert "tailrace_ledger_commits_total 0" not in metrics.text
-        await served.telegram.__aexit__(None, None, None)
+        assert re.search(r"^tailrace_ledger_commits_total [1-9]", metrics.text, re.MULTILINE)
+        rival = TelegramClient(BotSettings(token=DEFAULT_TOKEN, api_base=served.telegram.url))
         while (page := await asyncio.to_thread(fetch, served.port, "/readyz")).status == 200:
-            pass
-        assert page.text.startswith("telegram: no proof of life for 1")
+            await rival.call(MethodCall("getUpdates", {"timeout": 0}), list[Any])
+        await rival.close()
+        assert page.text.startswith("telegram: ")
+        assert "another program" in page.text
         assert await asyncio.to_thread(fetch, served.port, "/healthz") == (200, "ok\n")
 
 
