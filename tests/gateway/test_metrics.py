@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from delivery_setup import in_virtual_time
 
 from gateway.gateway_setup import GatewaySetup
+from tailrace.errors import LedgerUnavailable
 from tailrace.gateway.metrics import BOUNDS_S, METRICS, Metrics
+from tailrace.ledger.memory import MemoryLedger
 from tailrace.ledger.sqlite import SqliteLedger
 from tailrace.testing.faults import Rule, TooMany
 
 if TYPE_CHECKING:
+    from tailrace.deliveries import Accepted
+    from tailrace.inbound import InboundMessage
     from tailrace.testing.virtual_time import Simulation
 
 CHAT = "a-chat-that-no-label-names"
@@ -101,6 +105,31 @@ async def test_no_label_names_a_chat_a_person_or_a_turn(simulation: Simulation) 
     assert words >= {"simulated", "done", "failed", "post", "delivered", "accepted"}
     assert words <= {"simulated", "done", "failed", "cancelled", "accepted", "post", "typing", "edit", "delivered"} | {
         *("same", "different", "given_up", "dropped")
+    }
+
+
+class FullLedger(MemoryLedger):
+    """Its disk is full for the first messages."""
+
+    refusals = 2
+
+    async def accept(self, message: InboundMessage) -> Accepted:
+        if self.refusals:
+            self.refusals -= 1
+            raise LedgerUnavailable("the disk is full")
+        return await super().accept(message)
+
+
+@in_virtual_time
+async def test_messages_that_could_not_be_recorded_are_counted_until_they_are(simulation: Simulation) -> None:
+    setup = GatewaySetup(simulation)
+    setup.ledger = FullLedger(clock=simulation.clock)
+    async with setup.running():
+        setup.say("one")
+        await setup.read("ok: one")
+    assert setup.metrics.values("tailrace_messages_total") == {
+        ("simulated", "not_recorded"): 2,
+        ("simulated", "accepted"): 1,
     }
 
 

@@ -128,9 +128,12 @@ class GatewayInbox:
         return False
 
     async def _accept(self, message: InboundMessage) -> None:
-        turn = await self._conversations.accept(message)
-        result = "repeated" if turn is None else "accepted"
-        self._context.metrics.count("tailrace_messages_total", self._served.name, result)
+        result = "not_recorded"
+        try:
+            turn = await self._conversations.accept(message)
+            result = "repeated" if turn is None else "accepted"
+        finally:
+            self._context.metrics.count("tailrace_messages_total", self._served.name, result)
         if turn is None:
             return
         if self._context.questions.answer_by_words(message):
