@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator, Iterator
 
-    from tailrace.testing.platforms.telegram.server import ApiCall
+    from tailrace.testing.platforms.api_server import ApiCall
     from tailrace.testing.platforms.telegram.world import TelegramMessage
 
 _ROOT = Path(__file__).parent.parent

@@ -16,7 +16,7 @@ import msgspec
 from pseudo_terminal import TAILRACE
 from tailrace.operations import Body
 from tailrace.testing.faults import Fault, Rule
-from tailrace.testing.platforms.telegram.server import ApiCall
+from tailrace.testing.platforms.api_server import ApiCall
 from tailrace.testing.platforms.visible import SeenChat, SeenMessage
 from tailrace.testing.wire import Complaint, PlatformMessage, PlatformReport
 
@@ -75,7 +75,7 @@ class TelegramProcess:
         self.account()
         self._counts.clear()
         self._complaints.clear()
-        self._cleared_message = max((message.id for message in self._seen()), default=self._cleared_message)
+        self._cleared_message = max((int(message.id) for message in self._seen()), default=self._cleared_message)
 
     def history(self, chat: str | None = None) -> list[PlatformMessage]:
         """The messages of the bot, in their order."""

@@ -22,8 +22,8 @@ from tailrace.testing.platforms.telegram import FORUM, TelegramSettings
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tailrace.testing.platforms.api_server import ApiCall
     from tailrace.testing.platforms.telegram import TelegramSimulator
-    from tailrace.testing.platforms.telegram.server import ApiCall
     from tailrace.testing.platforms.telegram.world import TelegramMessage
     from tailrace.testing.virtual_time import Simulation
 

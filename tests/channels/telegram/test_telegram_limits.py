@@ -18,8 +18,8 @@ from tailrace.testing.platforms.telegram.world import TelegramUser
 from tailrace.testing.virtual_time import run
 
 if TYPE_CHECKING:
+    from tailrace.testing.platforms.api_server import ApiCall
     from tailrace.testing.platforms.telegram import TelegramSettings
-    from tailrace.testing.platforms.telegram.server import ApiCall
     from tailrace.testing.virtual_time import Simulation
 
 CHATS = [str(5000 + number) for number in range(6)]

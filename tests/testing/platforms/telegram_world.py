@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tailrace.testing.platforms.api_server import Upload
 from tailrace.testing.platforms.telegram import FORUM, PRIVATE, TelegramSettings, TelegramSimulator, actions, people
-from tailrace.testing.platforms.telegram.calls import Upload, method_named, perform
+from tailrace.testing.platforms.telegram.calls import method_named, perform
 from tailrace.testing.platforms.telegram.world import TelegramWorld
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big")

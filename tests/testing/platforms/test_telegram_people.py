@@ -8,7 +8,7 @@ import pytest
 from telegram_world import NOW, OF_ADA, OWN, TOPIC, buttons, call, filled_world, new_world
 
 from tailrace.testing.platforms.page import conversation, page
-from tailrace.testing.platforms.telegram import CHANNEL, FORUM, GROUP, PRIVATE, actions, people
+from tailrace.testing.platforms.telegram import CHANNEL, FORUM, GROUP, PRIVATE, ActionProblem, actions, people
 from tailrace.testing.platforms.telegram.history import seen_chat
 from tailrace.testing.platforms.telegram.world import TelegramWorld
 from tailrace.testing.platforms.visible import SeenChat, as_text
@@ -129,7 +129,7 @@ def test_a_bot_that_left_gets_no_messages() -> None:
     ],
 )
 def test_what_a_person_cannot_do(action: actions.Action, problem: str) -> None:
-    with pytest.raises(people.ActionProblem, match=problem):
+    with pytest.raises(ActionProblem, match=problem):
         people.act(filled_world(), action, NOW)
 
 
@@ -165,7 +165,7 @@ def test_a_draft_without_a_stop_button_can_lock_the_chat() -> None:
     write = actions.WriteMessage(text="/stop")
     people.act(world, write, NOW)
     call(world, "sendMessageDraft", chat_id=PRIVATE, draft_id=1, text="one")
-    with pytest.raises(people.ActionProblem, match="cannot write while a draft"):
+    with pytest.raises(ActionProblem, match="cannot write while a draft"):
         people.act(world, write, NOW)
     people.act(world, write, NOW + 30)
 

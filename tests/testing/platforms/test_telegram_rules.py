@@ -21,8 +21,8 @@ from telegram_world import (
     new_world,
 )
 
+from tailrace.testing.platforms.api_server import Upload
 from tailrace.testing.platforms.telegram import CHANNEL, FORUM, GROUP, PRIVATE, actions, people, unverified_settings
-from tailrace.testing.platforms.telegram.calls import Upload
 from tailrace.testing.platforms.telegram.rules import RULES, ApiRefusal, TelegramSettings
 from tailrace.testing.platforms.telegram.world import TelegramWorld
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tailrace.testing.platforms.visible import SeenChat, SeenDraft, SeenMessage
+    from tailrace.testing.platforms.visible import SeenChat, SeenDraft, SeenMessage, VisibleId
 
 _TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -24,7 +24,7 @@ def page(title: str) -> str:
     return _TEMPLATE.read_text(encoding="utf-8").replace("{{title}}", escape(title))
 
 
-def conversation(chat: SeenChat, chats: Sequence[tuple[int, str, str]]) -> str:
+def conversation(chat: SeenChat, chats: Sequence[tuple[VisibleId, str, str]]) -> str:
     """The HTML of a chat, as the script of the page requests it: its messages and drafts.
 
     Templates follow, which the script puts elsewhere on the page: the links to all chats, the title, and the choices of
@@ -40,7 +40,7 @@ def conversation(chat: SeenChat, chats: Sequence[tuple[int, str, str]]) -> str:
     )
 
 
-def _elsewhere(chat: SeenChat, chats: Sequence[tuple[int, str, str]]) -> str:
+def _elsewhere(chat: SeenChat, chats: Sequence[tuple[VisibleId, str, str]]) -> str:
     links = (
         f'<a href="#{number}"{" class=chosen" * (number == chat.id)}><b>{escape(title)}</b><small>{kind}</small></a>'
         for number, title, kind in chats
@@ -63,7 +63,7 @@ def _elsewhere(chat: SeenChat, chats: Sequence[tuple[int, str, str]]) -> str:
 
 
 def _options(choices: Iterable[tuple[object, str]]) -> str:
-    return "".join(f'<option value="{value}">{escape(name)}</option>' for value, name in choices)
+    return "".join(f'<option value="{escape(str(value))}">{escape(name)}</option>' for value, name in choices)
 
 
 def _draft(draft: SeenDraft) -> str:

@@ -7,8 +7,12 @@ them in a browser.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TypeAlias
 
 import msgspec
+
+VisibleId: TypeAlias = int | str
+"""The id of a chat, a person, a topic or a message: a number or a text, as the platform has it."""
 
 
 class SeenVersion(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,10 +33,11 @@ class SeenButton(msgspec.Struct, frozen=True, omit_defaults=True):
 class SeenMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A message as people see it. `edits` are its earlier versions.
 
-    `notified` has the first lines of the notifications about it.
+    `notified` has the first lines of the notifications about it. `tasks` are the steps of the work that it shows, each
+    with its status.
     """
 
-    id: int
+    id: VisibleId
     sender: str
     at: float
     text: str
@@ -40,7 +45,7 @@ class SeenMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     is_bot: bool = False
     service: str = ""
     topic: str = ""
-    reply_to: int | None = None
+    reply_to: VisibleId | None = None
     file: str = ""
     file_url: str = ""
     is_photo: bool = False
@@ -49,6 +54,7 @@ class SeenMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     edits: tuple[SeenVersion, ...] = ()
     deleted_at: float | None = None
     notified: tuple[str, ...] = ()
+    tasks: tuple[tuple[str, str], ...] = ()
 
 
 class SeenDraft(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,16 +83,21 @@ class SeenChat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     each with its description.
     """
 
-    id: int
+    id: VisibleId
     type: str
     title: str
-    members: tuple[tuple[int, str], ...] = ()
-    topics: tuple[tuple[int, str], ...] = ()
+    members: tuple[tuple[VisibleId, str], ...] = ()
+    topics: tuple[tuple[VisibleId, str], ...] = ()
     commands: tuple[tuple[str, str], ...] = ()
     messages: tuple[SeenMessage, ...] = ()
     drafts: tuple[SeenDraft, ...] = ()
     doing: tuple[str, ...] = ()
     notices: tuple[SeenNotice, ...] = ()
+
+    @property
+    def texts_of_bot(self) -> list[str]:
+        """The texts of the bot that are not deleted."""
+        return [message.text for message in self.messages if message.is_bot and message.deleted_at is None]
 
 
 def as_text(chat: SeenChat) -> str:
@@ -98,6 +109,7 @@ def as_text(chat: SeenChat) -> str:
         if message.deleted_at is not None:
             shown = f"deleted at {_clock(message.deleted_at)}: {shown}"
         lines.append(f"{begin}{message.sender}: {_indented(shown, len(begin))}")
+        lines += [f"{' ' * len(begin)}[{status}] {title}" for title, status in message.tasks]
         lines += [" " * len(begin) + "  ".join(f"[{button.text}]" for button in row) for row in message.buttons]
         if remarks := _remarks(message):
             lines.append(" " * len(begin) + f"({', '.join(remarks)})")

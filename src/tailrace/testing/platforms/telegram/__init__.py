@@ -15,6 +15,7 @@ The simulator refuses what Telegram refuses. Each refusal names its source (`rul
 states are marked as unverified (`rules.unverified_settings`). It needs aiohttp: install `tailrace[telegram]`.
 """
 
+from tailrace.testing.platforms.simulator import ActionProblem
 from tailrace.testing.platforms.telegram.actions import (
     Action,
     AddTopic,
@@ -29,7 +30,6 @@ from tailrace.testing.platforms.telegram.actions import (
     StopDraft,
     WriteMessage,
 )
-from tailrace.testing.platforms.telegram.people import ActionProblem
 from tailrace.testing.platforms.telegram.rules import TelegramSettings, unverified_settings
 from tailrace.testing.platforms.telegram.simulator import (
     CHANNEL,

@@ -21,6 +21,8 @@ from tailrace.testing.platforms.telegram.world import ChatAction, TelegramWorld
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tailrace.testing.platforms.api_server import Upload
+
 # Fields that are objects: forms carry them as JSON, and a JSON body may do so too.
 _OBJECT_NAMES = (
     "entities caption_entities reply_parameters reply_markup rich_message reaction commands scope allowed_updates"
@@ -39,13 +41,6 @@ _EMOJI = (
 _REACTIONS = frozenset(_EMOJI.split())
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 _MOST_COMMANDS, _LONGEST_DESCRIPTION = 100, 256  # TG-API setMyCommands, BotCommand
-
-
-class Upload(msgspec.Struct, frozen=True):
-    """A file that was uploaded with a call, and its name."""
-
-    name: str
-    content: bytes
 
 
 class _Nothing(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from tailrace.testing.platforms.simulator import ActionProblem
 from tailrace.testing.platforms.telegram.actions import (
     Action,
     AddTopic,
@@ -32,10 +33,6 @@ from tailrace.testing.platforms.telegram.world import (
     TelegramUser,
     TelegramWorld,
 )
-
-
-class ActionProblem(ValueError):
-    """An action that this person cannot do. The message says why."""
 
 
 def act(world: TelegramWorld, action: Action, now: float) -> int:

@@ -9,17 +9,19 @@ is; `worded` says the same of its exact words.
 
 from __future__ import annotations
 
-from typing import Annotated, get_args, get_origin, get_type_hints
+from typing import Annotated
 
 import msgspec
 
 from tailrace.capabilities import Rate
-
-_UNVERIFIED = msgspec.Meta(description="unverified")
-# Numbers that no source states. They can be changed, and `unverified_settings` names them.
-UnverifiedFloat = Annotated[float, _UNVERIFIED]
-UnverifiedInt = Annotated[int, _UNVERIFIED]
-UnverifiedBool = Annotated[bool, _UNVERIFIED]
+from tailrace.testing.platforms.platform_rules import (
+    UNVERIFIED,
+    PlatformRule,
+    UnverifiedBool,
+    UnverifiedFloat,
+    UnverifiedInt,
+    unverified_fields,
+)
 
 
 class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +61,8 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     chat_slack_s: UnverifiedFloat = 0.1  # how much too early a call may come
     shortest_retry_s: UnverifiedInt = 1  # the least `retry_after`
-    drafts_per_chat: Annotated[Rate, _UNVERIFIED] = Rate(calls=4, per_s=1.0)  # 4 says only that 429 occurs
-    actions_per_chat: Annotated[Rate, _UNVERIFIED] = Rate(calls=5, per_s=1.0)
+    drafts_per_chat: Annotated[Rate, UNVERIFIED] = Rate(calls=4, per_s=1.0)  # 4 says only that 429 occurs
+    actions_per_chat: Annotated[Rate, UNVERIFIED] = Rate(calls=5, per_s=1.0)
     callback_answer_s: UnverifiedFloat = 60.0  # how long a pressed button can be answered
     webhook_retry_first_s: UnverifiedFloat = 1.0
     webhook_timeout_s: UnverifiedFloat = 60.0
@@ -70,18 +72,7 @@ class TelegramSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def unverified_settings() -> list[str]:
     """The names of the settings whose values are guesses, because no source states them."""
-    hints = get_type_hints(TelegramSettings, include_extras=True)
-    return [name for name, hint in hints.items() if get_origin(hint) is Annotated and _UNVERIFIED in get_args(hint)]
-
-
-class PlatformRule(msgspec.Struct, frozen=True):
-    """A refusal of the platform: its HTTP status and words, its source, and how sure the rule and the words are."""
-
-    status: int
-    description: str
-    fact: str
-    confidence: str
-    worded: str = "V"
+    return unverified_fields(TelegramSettings)
 
 
 class ApiRefusal(Exception):

@@ -7,7 +7,6 @@ the SDKs of Telegram, Discord and Slack install too: to test a bot, no web frame
 from __future__ import annotations
 
 import asyncio
-import json
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from aiohttp import web
 
 from tailrace.testing.faults import (
     Fault,
-    Late,
     LoseAccess,
     Refuse,
     ReorderUpdates,
@@ -26,8 +24,17 @@ from tailrace.testing.faults import (
     ServerError,
     TooMany,
 )
-from tailrace.testing.platforms.http_faults import is_performed, is_silent, send_bytes
-from tailrace.testing.platforms.telegram.calls import Upload, decoded, method_named, perform
+from tailrace.testing.platforms.api_server import (
+    NOT_PERFORMED,
+    ApiAnswer,
+    ApiServer,
+    MadeCall,
+    UnreadableCall,
+    read_fields,
+    send_answer,
+)
+from tailrace.testing.platforms.http_faults import is_performed, send_bytes
+from tailrace.testing.platforms.telegram.calls import decoded, method_named, perform
 from tailrace.testing.platforms.telegram.rules import ApiRefusal
 from tailrace.testing.platforms.telegram.webhooks import Webhook, WebhookCall
 
@@ -38,48 +45,6 @@ _PREFIXES = {400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "No
 _SERVER_ERRORS = {500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
 
 
-class ApiCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A call of the bot, with its outcome. `status` is the HTTP status, or 0 if the bot got no answer.
-
-    `rule` names the rule by which the call was refused, `fault` the fault that applied; both may be empty.
-    """
-
-    method: str
-    chat: str
-    at: float
-    status: int
-    rule: str = ""
-    fault: str = ""
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    """The platform's answer to a call: HTTP status and body. `rule` names the rule by which the call was refused."""
-
-    status: int
-    body: dict[str, Any]
-    rule: str = ""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        retry_after = self.body.get("parameters", {}).get("retry_after")
-        return {} if retry_after is None else {"Retry-After": str(retry_after)}
-
-
-class _Made:
-    """A call that is being answered."""
-
-    def __init__(self, method: str, at: float) -> None:
-        self.method = method
-        self.at = at
-        self.fields: dict[str, Any] = {}
-        self.uploads: dict[str, Upload] = {}
-        self.fault: Fault | None = None
-
-    @property
-    def chat(self) -> str:
-        return str(self.fields.get("chat_id", ""))
-
-
 class _PollCall(msgspec.Struct, frozen=True, kw_only=True):
     offset: int = 0
     limit: int = 100
@@ -87,18 +52,14 @@ class _PollCall(msgspec.Struct, frozen=True, kw_only=True):
     allowed_updates: list[str] | None = None
 
 
-class BotApi:
-    """The Bot API for the chats of one world. `changed` is notified after each change, for those who wait for one."""
+class BotApi(ApiServer):
+    """The Bot API for the chats of one world."""
 
     def __init__(self, world: TelegramWorld, faults: Script, clock: Callable[[], float]) -> None:
+        super().__init__(faults, clock)
         self._world = world
-        self._faults = faults
-        self._clock = clock
-        self.calls: list[ApiCall] = []
-        self.changed = asyncio.Condition()
         self.webhook = Webhook(world, faults, clock)
         self._poll: asyncio.Future[ApiRefusal] | None = None
-        self._late: set[asyncio.Task[_Answer]] = set()
 
     def routes(self) -> list[web.RouteDef]:
         """The HTTP routes that bots use: the calls of methods, and the download of files."""
@@ -112,60 +73,36 @@ class BotApi:
         """Whether a call of the bot waits for updates now."""
         return self._poll is not None
 
+    async def run(self) -> None:
+        """Send the updates to the webhook while one is set."""
+        await self.webhook.run()
+
     async def notify(self) -> None:
         """Wake all code that waits for a change."""
         self.webhook.wake()
-        async with self.changed:
-            self.changed.notify_all()
+        await super().notify()
 
     async def _call(self, request: web.Request) -> web.StreamResponse:
-        made = _Made(request.match_info["method"], self._clock())
+        made = MadeCall(request.match_info["method"], self._clock(), chat_fields=("chat_id",))
         try:
             self._check_token(request)
             made.method = method_named(made.method)
-            made.fields, made.uploads = await _read(request, self._world.settings.upload_bytes)
-            made.fault = self._faults.next(made.method, made.chat, made.at)
+            made.fields, made.uploads = await read_fields(request, self._world.settings.upload_bytes)
             if made.method == "getUpdates":
-                answer = await self._get_updates(made.fields, made.fault)
-            elif isinstance(made.fault, Late):
-                # Performed also when the caller has left meanwhile, which ends only this coroutine.
-                late = asyncio.create_task(self._answer_late(made, made.fault.after_s))
-                self._late.add(late)
-                late.add_done_callback(self._late.discard)
-                return await _send(request, await asyncio.shield(late), made.fault)
-            else:
-                answer = self._answer(made) if is_performed(made.fault) else _Answer(0, {})
+                made.fault = self._faults.next(made.method, made.chat, made.at)
+                return await self._finish(request, made, await self._get_updates(made.fields, made.fault))
+        except UnreadableCall as problem:
+            rule = "body_too_large" if problem.is_too_large else "field_wrong"
+            return await self._finish(request, made, _refused(ApiRefusal(rule, detail=str(problem))))
         except ApiRefusal as refusal:
-            answer = _refused(refusal)
-        answer = self._instead(made.fault, answer, made.chat)
-        await self._record(made, answer)
-        return await _send(request, answer, made.fault)
-
-    async def _answer_late(self, made: _Made, after_s: float) -> _Answer:
-        await asyncio.sleep(after_s)
-        answer = self._answer(made)
-        await self._record(made, answer)
-        return answer
-
-    async def _record(self, made: _Made, answer: _Answer) -> None:
-        status = 0 if is_silent(made.fault) else answer.status
-        tag = "" if made.fault is None else str(type(made.fault).__struct_config__.tag)
-        self.calls.append(
-            ApiCall(method=made.method, chat=made.chat, at=made.at, status=status, rule=answer.rule, fault=tag)
-        )
-        await self.notify()
-
-    async def close(self) -> None:
-        """Cancel the calls that wait because a fault delays them."""
-        for late in self._late:
-            late.cancel()
-        await asyncio.gather(*self._late, return_exceptions=True)
+            return await self._finish(request, made, _refused(refusal))
+        return await self._answer(request, made, self._perform)
 
     def _check_token(self, request: web.Request) -> None:
         if request.match_info["token"] != self._world.token or not self._world.token_is_valid:
             raise ApiRefusal("token_unknown")
 
-    def _answer(self, made: _Made) -> _Answer:
+    def _perform(self, made: MadeCall) -> ApiAnswer:
         fields = made.fields
         try:
             match made.method:
@@ -187,7 +124,7 @@ class BotApi:
             self._poll.set_result(ApiRefusal("webhook_replaced_poll"))
         return True
 
-    async def _get_updates(self, fields: dict[str, Any], fault: Fault | None) -> _Answer:
+    async def _get_updates(self, fields: dict[str, Any], fault: Fault | None) -> ApiAnswer:
         """The method `getUpdates`: wait until there are updates, and return them.
 
         A newer call of this method ends the wait.
@@ -198,7 +135,7 @@ class BotApi:
         if self._poll is not None and not self._poll.done():
             self._poll.set_result(ApiRefusal("other_poller"))
         if not is_performed(fault):
-            return _Answer(0, {})
+            return NOT_PERFORMED
         updates = self._world.updates
         if call.allowed_updates is not None:
             updates.allowed = tuple(call.allowed_updates)
@@ -232,16 +169,15 @@ class BotApi:
         )
         return _done([update.shown for update in batch])
 
-    def _instead(self, fault: Fault | None, answer: _Answer, chat: str) -> _Answer:
-        """The answer that the fault puts in the place of `answer`; `answer` itself if the fault does not change it."""
+    def _instead(self, made: MadeCall, answer: ApiAnswer) -> ApiAnswer:
         body: dict[str, Any] = {}
-        match fault:
+        match fault := made.fault:
             case Refuse():
                 status, words = fault.status, f"{_PREFIXES.get(fault.status, 'Bad Request')}: {fault.reason}"
             case LoseAccess(everywhere=True):
                 return _refused(ApiRefusal("token_unknown"))
             case LoseAccess():
-                found = next((each for each in self._world.chats.values() if str(each.id) == chat), None)
+                found = next((each for each in self._world.chats.values() if str(each.id) == made.chat), None)
                 if found is None or found.type == "private":
                     return _refused(ApiRefusal("bot_blocked"))
                 return _refused(ApiRefusal("bot_kicked", kind=found.type))
@@ -255,54 +191,30 @@ class BotApi:
                 status, words = fault.status, _SERVER_ERRORS.get(fault.status, "Internal Server Error")
             case _:
                 return answer
-        return _Answer(status, {"ok": False, "error_code": status, "description": words, **body})
+        return _failed(status, words, body)
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         try:
             self._check_token(request)
         except ApiRefusal as refusal:
-            return await _send(request, _refused(refusal), None)
+            return await send_answer(request, _refused(refusal))
         for file in self._world.files.values():
             if file.path == request.match_info["path"]:
                 fault = self._faults.next("download", "", self._clock())
                 return await send_bytes(request, 200, file.content, {"Content-Type": file.mime_type}, fault)
-        return await _send(request, _refused(ApiRefusal("file_path_unknown")), None)
+        return await send_answer(request, _refused(ApiRefusal("file_path_unknown")))
 
 
-async def _read(request: web.Request, limit: int) -> tuple[dict[str, Any], dict[str, Upload]]:
-    """The fields and the uploaded files of a call. Fields may come in the URL, as JSON, or as a form."""
-    fields: dict[str, Any] = dict(request.query)
-    uploads: dict[str, Upload] = {}
-    if (request.content_length or 0) > limit + 1_000_000:
-        raise ApiRefusal("body_too_large")
-    try:
-        if request.content_type == "application/json":
-            fields |= await request.json() if request.can_read_body else {}
-        elif request.can_read_body:
-            for name, value in (await request.post()).items():
-                if isinstance(value, web.FileField):
-                    uploads[name] = Upload(value.filename, value.file.read())
-                else:
-                    fields[name] = value
-    except web.HTTPRequestEntityTooLarge as error:
-        raise ApiRefusal("body_too_large") from error
-    except (ValueError, TypeError) as error:
-        raise ApiRefusal("field_wrong", detail="can't parse the request as JSON or as a form") from error
-    return fields, uploads
+def _done(result: object) -> ApiAnswer:
+    return ApiAnswer(200, {"ok": True, "result": result})
 
 
-def _done(result: object) -> _Answer:
-    return _Answer(200, {"ok": True, "result": result})
+def _refused(refusal: ApiRefusal) -> ApiAnswer:
+    more = {"parameters": refusal.parameters} if refusal.parameters else {}
+    return _failed(refusal.status, refusal.description, more, refusal.rule)
 
 
-def _refused(refusal: ApiRefusal) -> _Answer:
-    body: dict[str, Any] = {"ok": False, "error_code": refusal.status, "description": refusal.description}
-    if refusal.parameters:
-        body["parameters"] = refusal.parameters
-    return _Answer(refusal.status, body, refusal.rule)
-
-
-async def _send(request: web.Request, answer: _Answer, fault: Fault | None) -> web.StreamResponse:
-    content = json.dumps(answer.body, ensure_ascii=False).encode("utf-8", "replace")
-    headers = {"Content-Type": "application/json", **answer.headers}
-    return await send_bytes(request, answer.status or 200, content, headers, fault)
+def _failed(status: int, words: str, more: dict[str, Any], rule: str = "") -> ApiAnswer:
+    retry_after = more.get("parameters", {}).get("retry_after")
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    return ApiAnswer(status, {"ok": False, "error_code": status, "description": words, **more}, rule, headers)
