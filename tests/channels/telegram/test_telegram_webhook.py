@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tailrace.channels.telegram.webhook import MAX_BODY, WebhookServer
+from tailrace.channels.telegram.webhook import WebhookRequests
+from tailrace.channels.webhook import MAX_BODY, WebhookServer
 from tailrace.errors import LedgerUnavailable, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Recorder:
 
 @asynccontextmanager
 async def listening(recorder: Recorder) -> AsyncIterator[int]:
-    server = WebhookServer(recorder.receive, path="/hook", secret=SECRET, on_failure=recorder.failures.append)
+    requests = WebhookRequests(recorder.receive, secret=SECRET)
+    server = WebhookServer(requests, path="/hook", on_failure=recorder.failures.append)
     await server.listen("127.0.0.1", 0)
     try:
         yield server.port
@@ -182,7 +184,8 @@ def test_an_inbox_that_fails_is_reported() -> None:
 def test_a_taken_address_is_a_clear_error() -> None:
     async def run() -> None:
         async with listening(Recorder()) as port:
-            second = WebhookServer(Recorder().receive, path="/", secret=SECRET, on_failure=lambda _: None)
+            requests = WebhookRequests(Recorder().receive, secret=SECRET)
+            second = WebhookServer(requests, path="/", on_failure=lambda _: None)
             with pytest.raises(UsageError, match=f"nothing can listen at 127.0.0.1:{port}"):
                 await second.listen("127.0.0.1", port)
 

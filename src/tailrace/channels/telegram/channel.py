@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tailrace.channels.limit_scope import LimitScope
 from tailrace.channels.telegram import calls, checks
 from tailrace.channels.telegram.client import FileUpload, MethodCall, TelegramClient
 from tailrace.channels.telegram.errors import ChatMoved, NotModified, PictureRefused
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SEEN = "👀"
-# Telegram does not say whether a 429 is for one chat or for the whole bot. Two chats within this time: the whole bot.
-_SAME_LIMIT_S = 1.0
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -77,7 +76,7 @@ class TelegramChannel:
         )
         self._broadcasts: set[str] = set()
         self._not_photos: set[str] = set()
-        self._limited = ("", -_SAME_LIMIT_S)  # the chat of the latest 429, and its time
+        self._limit_scope = LimitScope()
 
     def __repr__(self) -> str:
         return f"TelegramChannel(name={self.name!r}, bot={self._settings.bot_id})"
@@ -263,13 +262,9 @@ class TelegramChannel:
             self._receiver.follow(target.chat, moved.moved_to)
             raise
         except NotSent as fault:
-            fault.everywhere = fault.retry_after is not None and self._is_limit_of_bot(chat)
+            if fault.retry_after is not None:  # Telegram does not say whether a 429 is for one chat or for the bot
+                fault.everywhere = self._limit_scope.is_everywhere(chat, asyncio.get_running_loop().time())
             raise
-
-    def _is_limit_of_bot(self, chat: str) -> bool:
-        now, (earlier_chat, at) = asyncio.get_running_loop().time(), self._limited
-        self._limited = chat, now
-        return earlier_chat not in ("", chat) and now - at < _SAME_LIMIT_S
 
     def _receipt(self, target: Target, sent: _SentMessage, degraded: str = "") -> Receipt:
         if sent.chat.type == "channel":

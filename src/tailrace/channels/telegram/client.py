@@ -9,17 +9,15 @@ Every URL contains the token. So no exception of aiohttp leaves this module: som
 
 from __future__ import annotations
 
-import asyncio
-import os
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from tailrace.capabilities import TELEGRAM
+from tailrace.channels.http_session import CALL_DEADLINE_S, HTTP_ERRORS, HttpSession, call_timeout
 from tailrace.channels.telegram.errors import ApiFailure, FailureParameters, fault_of
-from tailrace.errors import AccessLost, ChannelFault, MaybeSent, NotSent, SendRefused
+from tailrace.errors import AccessLost, MaybeSent, NotSent, SendRefused
 from tailrace.redaction import REDACTED
 
 if TYPE_CHECKING:
@@ -30,12 +28,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A call ends here before the sender's own deadline, so that the fault says whether there was a connection.
-DEADLINE_S = TELEGRAM.deadline_s - 2.0
-_CONNECT_S = 10.0
-_DOWNLOAD_S = 600.0
-_CONNECTIONS = 100  # Telegram takes 30 messages in a second; the rest is for uploads and slow answers
-_CHUNK = 64 * 1024
 _REDACTED = REDACTED.encode()
 
 
@@ -69,19 +61,15 @@ class TelegramClient:
         self._token = settings.token.encode()
         self._methods = f"{base}/bot{settings.token}/"
         self._files = f"{base}/file/bot{settings.token}/"
-        self._session: aiohttp.ClientSession | None = None
-        self._is_closed = False
+        self._http = HttpSession("Telegram")
 
     def open(self) -> None:
         """Allow calls again after `close`."""
-        self._is_closed = False
+        self._http.open()
 
     async def close(self) -> None:
         """End all calls and connections."""
-        self._is_closed = True
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._http.close()
 
     async def call(
         self,
@@ -89,53 +77,25 @@ class TelegramClient:
         kind: type[T],
         *,
         chat: str = "",
-        deadline_s: float = DEADLINE_S,
+        deadline_s: float = CALL_DEADLINE_S,
         upload: FileUpload | None = None,
     ) -> T:
         """Call a method of the Bot API and return its result, decoded as `kind`. An error names the chat `chat`."""
-        timeout = aiohttp.ClientTimeout(total=deadline_s, connect=min(_CONNECT_S, deadline_s))
+        timeout = call_timeout(deadline_s)
         body = _encoded(call.fields) if upload is None else _form(call.fields, upload)
         headers = {"Content-Type": "application/json"} if upload is None else {}
         try:
             url = URL(self._methods + call.method, encoded=True)
-            async with self._open_session().post(url, data=body, headers=headers, timeout=timeout) as response:
+            async with self._http.session.post(url, data=body, headers=headers, timeout=timeout) as response:
                 status, answered = response.status, await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            _raise_fault(error)
+        except HTTP_ERRORS as error:
+            raise self._http.fault(error) from None
         return _result(status, answered.replace(self._token, _REDACTED), kind, chat)
 
     async def download(self, file_path: str, path: Path, *, max_bytes: int) -> None:
         """Download a file into a new file at `path`. `file_path` is the path that the method `getFile` returned."""
         url = URL(self._files, encoded=True) / file_path.lstrip("/")
-        file = await asyncio.to_thread(path.open, "xb")
-        is_whole = False
-        try:
-            with file:
-                await self._download(url, file, max_bytes)
-            is_whole = True
-        except (aiohttp.ClientError, TimeoutError):
-            raise NotSent("the connection to Telegram was lost while a file was loaded") from None
-        finally:
-            if not is_whole:
-                os.unlink(path)  # noqa: PTH108 -- at once, also if this was cancelled
-
-    async def _download(self, url: URL, file: BinaryIO, max_bytes: int) -> None:
-        timeout = aiohttp.ClientTimeout(total=_DOWNLOAD_S, connect=_CONNECT_S, sock_read=DEADLINE_S)
-        async with self._open_session().get(url, timeout=timeout) as response:
-            if response.status != 200:
-                raise _download_fault(response.status)
-            async for chunk in response.content.iter_chunked(_CHUNK):
-                if file.tell() + len(chunk) > max_bytes:
-                    raise SendRefused(f"the file has more than {max_bytes} bytes")
-                file.write(chunk)
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._is_closed:
-            raise NotSent("the channel is stopped")
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-        return self._session
+        await self._http.download(url, path, max_bytes=max_bytes, check=_check_download)
 
 
 def _encoded(fields: Mapping[str, object]) -> bytes:
@@ -164,22 +124,10 @@ def _result(status: int, answered: bytes, kind: type[T], chat: str) -> T:
     raise fault_of(ApiFailure(status, answer.description, answer.parameters), chat=chat)
 
 
-def _raise_fault(error: Exception) -> NoReturn:
-    """Raise the `ChannelFault` for a call without an answer: `NotSent` or `MaybeSent`, depending on the error."""
-    match error:
-        case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            raise NotSent("no secure connection to Telegram: its certificate is not valid here") from None
-        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-            raise NotSent("no connection to Telegram: check the network and api_base") from None
-        case TimeoutError():
-            raise MaybeSent("Telegram did not answer in time") from None
-        case _:
-            raise MaybeSent("the connection to Telegram was lost before it answered") from None
-
-
-def _download_fault(status: int) -> ChannelFault:
+def _check_download(response: aiohttp.ClientResponse) -> None:
     # Files have no answers with words. A path is valid for an hour, and 404 may mean the path or the token.
-    if status == 404:
-        return SendRefused("the file is not there any more")
-    fault = fault_of(ApiFailure(status))
-    return NotSent(str(fault)) if isinstance(fault, MaybeSent | AccessLost) else fault
+    if response.status == 404:
+        raise SendRefused("the file is not there any more")
+    if response.status != 200:
+        fault = fault_of(ApiFailure(response.status))
+        raise NotSent(str(fault)) if isinstance(fault, MaybeSent | AccessLost) else fault

@@ -12,19 +12,23 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tailrace.channels.http_session import CALL_DEADLINE_S
+from tailrace.channels.receiving import Receiver
 from tailrace.channels.telegram.checks import WebhookStatus
-from tailrace.channels.telegram.client import DEADLINE_S, MethodCall, TelegramClient
+from tailrace.channels.telegram.client import MethodCall, TelegramClient
 from tailrace.channels.telegram.inbound import BotAccount, inbound_of, moved_notice
 from tailrace.channels.telegram.polling import SPARE_S, poll
 from tailrace.channels.telegram.updates import KINDS, decode_update, update_id_of
-from tailrace.channels.telegram.webhook import WebhookServer
-from tailrace.errors import ChannelFault, LedgerUnavailable, TailraceError
-from tailrace.inbound import InboundMessage, InboundNotice
+from tailrace.channels.telegram.webhook import WebhookRequests
+from tailrace.channels.webhook import WebhookServer
+from tailrace.errors import ChannelFault
+from tailrace.inbound import InboundNotice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from tailrace.channels.telegram.settings import BotSettings
+    from tailrace.inbound import InboundMessage
     from tailrace.ports import Inbox
 
 _log = logging.getLogger(__name__)
@@ -32,13 +36,8 @@ _log = logging.getLogger(__name__)
 _CHECK_WEBHOOK_S = 30.0
 
 
-class UpdateReceiver:
-    """Receives the updates of a bot. `moved` maps the ids of groups that became supergroups to their new ids.
-
-    `alive_at` and `proof_every_s` are those of `tailrace.ports.ProvesLife`.
-
-    After the inbox has recorded a message that is meant for the bot, `on_recorded` is called with it in the background.
-    """
+class UpdateReceiver(Receiver):
+    """Receives the updates of a bot. `moved` maps the ids of groups that became supergroups to their new ids."""
 
     def __init__(
         self,
@@ -46,25 +45,14 @@ class UpdateReceiver:
         settings: BotSettings,
         on_recorded: Callable[[InboundMessage], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        self.moved: dict[str, str] = {}
-        self.alive_at = float("-inf")
-        self.proof_every_s = (
-            _CHECK_WEBHOOK_S + DEADLINE_S if settings.mode == "webhook" else settings.polling_timeout + SPARE_S
+        proof_every_s = (
+            _CHECK_WEBHOOK_S + CALL_DEADLINE_S if settings.mode == "webhook" else settings.polling_timeout + SPARE_S
         )
+        super().__init__(proof_every_s=proof_every_s, on_recorded=on_recorded)
+        self.moved: dict[str, str] = {}
         self._api = api
         self._settings = settings
-        self._on_recorded = on_recorded
         self._account = BotAccount(channel="", id="")
-        self._inbox: Inbox | None = None
-        self._webhook: WebhookServer | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._closed = asyncio.Event()
-        self._failure: Exception | None = None
-
-    def reopen(self) -> None:
-        """Prepare for another `start`: `wait_closed` forgets the end and the error of the earlier connection."""
-        self._closed.clear()
-        self._failure = None
 
     async def start(self, inbox: Inbox, account: BotAccount) -> None:
         """Begin to receive the updates of the bot `account`. `inbox` records them.
@@ -80,24 +68,6 @@ class UpdateReceiver:
             polling = poll(self._api, self._receive, timeout_s=timeout_s, on_answer=self._note_life)
             self._in_background(polling, on_error=self._fail)
 
-    async def stop(self) -> None:
-        """Stop at once. Telegram sends the updates that were not recorded again after the next start."""
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        if self._webhook is not None:
-            await self._webhook.close()
-        self._webhook = self._inbox = None
-        self._closed.set()
-
-    async def wait_closed(self) -> None:
-        """Wait for `stop`. If an error ended the connection before, raise that error."""
-        await self._closed.wait()
-        if self._failure is not None:
-            raise self._failure
-
     def follow(self, chat: str, moved_to: str) -> None:
         """Note that a group became a supergroup, and report the new chat id to the inbox."""
         if self.moved.get(chat) == moved_to:
@@ -110,7 +80,8 @@ class UpdateReceiver:
     async def _start_webhook(self) -> None:
         settings = self._settings
         path, secret = urlsplit(settings.public_url).path, settings.webhook_secret
-        self._webhook = WebhookServer(self._receive, path=path, secret=secret, on_failure=self._fail)
+        requests = WebhookRequests(self._receive, secret=secret)
+        self._webhook = WebhookServer(requests, path=path, on_failure=self._fail)
         await self._webhook.listen(*settings.listen_address)
         fields = {"url": settings.public_url, "secret_token": secret, "allowed_updates": KINDS}
         await self._api.call(MethodCall("setWebhook", fields), msgspec.Raw)
@@ -130,9 +101,6 @@ class UpdateReceiver:
             else:
                 _log.error("no messages are received: another program has changed the webhook of this bot")
 
-    def _note_life(self) -> None:
-        self.alive_at = asyncio.get_running_loop().time()
-
     async def _receive(self, encoded: bytes | msgspec.Raw) -> None:
         """Give an update to the inbox. A malformed update is logged and skipped."""
         try:
@@ -143,37 +111,6 @@ class UpdateReceiver:
             return
         if inbound is None:
             return
-        if self._inbox is None:
-            raise LedgerUnavailable("the channel is stopped")
         if isinstance(inbound, InboundNotice) and inbound.kind == "moved":
             self.moved[inbound.target.chat] = inbound.moved_to
-        await self._inbox.receive(inbound)
-        if self._on_recorded is not None and isinstance(inbound, InboundMessage) and inbound.is_addressed:
-            self._in_background(self._on_recorded(inbound))
-
-    def _in_background(
-        self, work: Coroutine[Any, Any, None], *, on_error: Callable[[Exception], None] | None = None
-    ) -> None:
-        """Run `work` in a task that `stop` cancels.
-
-        An error of it goes to `on_error`; without `on_error`, it is only logged.
-        """
-
-        def end(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            error = None if task.cancelled() else task.exception()
-            if isinstance(error, Exception):
-                (on_error or _log_error)(error)
-
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(end)
-
-    def _fail(self, error: Exception) -> None:
-        """End the connection with an error, so that `wait_closed` raises it."""
-        self._failure = self._failure or error
-        self._closed.set()
-
-
-def _log_error(error: Exception) -> None:
-    _log.warning("%s", error if isinstance(error, TailraceError) else type(error).__name__)
+        await self._record(inbound)
