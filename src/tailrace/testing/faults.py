@@ -131,7 +131,7 @@ Fault: TypeAlias = (
 
 # The calls that wait for events in the background, of every platform. Counted with the others, they would change which
 # call is the n-th.
-_BACKGROUND = frozenset({"poll", "getUpdates", "webhook"})
+_BACKGROUND = frozenset({"poll", "getUpdates", "webhook", "socket"})
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
