@@ -80,7 +80,7 @@ def printed_by(name: str) -> list[str]:
 def test_programs_of_the_pages_print_what_they_should() -> None:
     assert printed_by("delivery") == ["First part.", "", "Last part."]
     kinds = [line.split()[1] for line in printed_by("presentations")]
-    assert kinds == ["Typing", "Post", "Edit", "Edit"]
+    assert kinds == ["Post", "Edit", "Edit"]
 
 
 def test_every_setting_state_and_presentation_is_documented() -> None:

@@ -105,15 +105,14 @@ def test_end_of_a_turn_is_messages_with_sizes_and_a_table_of_calls() -> None:
     assert done.out.splitlines() == [
         "",
         "─────────────────────────────── telegram · live ────────────────────────────────",
-        "1 message · 2 calls, 1 to stay · 0.1 s",
+        "1 message · 1 call, 1 to stay · 0.0 s",
         "",
         "╭─ #1 · 41 of 4,096 characters ────────────────────────────────────────────────╮",
         "│ Hello, this is long enough to begin with.                                    │",
         "╰──────────────────────────────────────────────────────────────────────────────╯",
         "",
-        "    AT   CALL     MESSAGE   SIZE   STAYS",
-        "0.00 s   typing                         ",
-        "0.10 s   post     #1          41   stays",
+        "    AT   CALL   MESSAGE   SIZE   STAYS",
+        "0.00 s   post   #1          41   stays",
     ]
 
 

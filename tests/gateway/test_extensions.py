@@ -333,7 +333,7 @@ def test_a_channel_that_fails_does_not_disturb_the_others(
             await wrong.context.handle_user_message("hello", "7")
             setup.say("hello")
             await setup.read("ok: hello")
-            await setup.until(lambda: f"the extension wrong: {method} " in caplog.text)
+            await setup.until(lambda: f"the extension wrong: {method} " in caplog.text, within_s=120)
             await asyncio.sleep(120)
             wrong.wrong = ""
             await wrong.context.handle_user_message("again", "7")

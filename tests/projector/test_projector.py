@@ -597,6 +597,8 @@ def test_processing_message_that_was_posted_again_is_known() -> None:
 
 def test_typing_is_shown_until_people_see_a_message() -> None:
     turn = Turn(DISCORD)
+    assert turn.projector.next(turn.now) == WaitUntil(turn.now + 0.3), "an agent may answer at once"
+    turn.now += 0.3
     first = turn.projector.next(turn.now)
     assert isinstance(first, Typing)
     turn.answer(first)

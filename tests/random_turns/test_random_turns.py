@@ -60,7 +60,7 @@ def test_a_seed_repeats_its_run() -> None:
 def test_runs_meet_everything_that_can_go_wrong() -> None:
     counts: Counter[str] = Counter()
     faults: set[str] = set()
-    for seed in range(130, 170):
+    for seed in range(100, 140):
         played = play(seed)
         counts.update(counts_of(played))
         faults |= {call.fault for call in played.platform.calls}

@@ -117,7 +117,7 @@ class ChatQuestions:
         return True
 
     def _choose(self, asked: _OpenQuestion, choice: Choice, sender: Sender) -> str:
-        _log.info("%s answered %r: %s", sender.id, redact(asked.question.title), choice.name)
+        _log.debug("%s answered %r: %s", sender.id, redact(asked.question.title), choice.name)
         asked.answered.set_result(choice)
         return choice.name
 

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from tailrace.operations import Durable, Interim, Operation, Outcome, Target, Task
     from tailrace.projector.message import TurnMessage
 
+_TYPING_AFTER_S = 0.3  # an agent that answers at once needs no typing sign, and its first text does not wait for one
 _TYPING_AGAIN = 0.8  # the share of its lifetime after which the typing sign is sent again
 _RETRY_S = 1.0  # the wait if the platform names none
 _NEVER = float("-inf")
@@ -118,7 +119,8 @@ class Projector:
         self._wait = WaitUntil(_NEVER)
         self._quiet_until = _NEVER  # until then `next` returns `_wait`, unless an outcome or event comes
         self._not_before = _NEVER
-        self._text_at = self._typing_at = self._sent_at = _NEVER
+        self._text_at = self._sent_at = _NEVER
+        self._typing_due: float | None = None
         self._is_running = True
         self._is_cancelled = False
         self._is_closed = False
@@ -355,9 +357,11 @@ class Projector:
         lifetime = self._limits.typing_s
         if lifetime is None or self._is_visible:
             return IDLE
-        if now < (due := self._typing_at + _TYPING_AGAIN * lifetime):
-            return WaitUntil(due)
-        self._typing_at = now
+        if self._typing_due is None:
+            self._typing_due = now + _TYPING_AFTER_S
+        if now < self._typing_due:
+            return WaitUntil(self._typing_due)
+        self._typing_due = now + _TYPING_AGAIN * lifetime
         return Typing(target=self._target)
 
     @property
