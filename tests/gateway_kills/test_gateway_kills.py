@@ -21,7 +21,7 @@ from tailrace.operations import Body, Post, Receipt, Target
 if TYPE_CHECKING:
     from pathlib import Path
 
-SMALL = Plan(people=16, messages=2, kills=4, every_s=(0.9, 1.5))
+SMALL = Plan(people=12, messages=2, kills=4, every_s=(0.3, 0.9))
 
 
 def test_messages_are_answered_once_although_the_gateway_is_killed(tmp_path: Path) -> None:

@@ -135,7 +135,10 @@ async def trial(plan: Plan, folder: Path) -> Result:
             await _kill(gateway, plan, result)
             await writing
             content = await _until_quiet(gateway, everybody, plan.quiet_within_s)
+            logged = len(gateway.log.read_text())
             code = await gateway.end("term")
+            if "stopping" in gateway.log.read_text()[logged:]:
+                result.problems.append("the idle gateway had conversations that it waited for")
             if code != 0:
                 result.problems.append(f"the idle gateway left with {code} after SIGTERM")
             texts = _texts(everybody, telegram, platform)

@@ -113,8 +113,11 @@ class _Chat:
         return [f"{name} lacks {' '.join(missing)}"] if missing else []
 
     def _edit_was_answered(self, index: int) -> bool:
-        edits = [self.played.turns[said.message.turn_id] for said in self.said if said.replaces == index]
-        return any(edit.state is not TurnState.CANCELLED or edit.turn_id in self.runs for edit in edits)
+        """Whether a later edit took the place of this message, which may be an edit itself."""
+        original = index if (replaced := self.said[index].replaces) is None else replaced
+        edits = [said.message.turn_id for said in self.said[index + 1 :] if said.replaces == original]
+        turns = [self.played.turns[turn_id] for turn_id in edits if turn_id in self.played.turns]
+        return any(edit.state is not TurnState.CANCELLED or edit.turn_id in self.runs for edit in turns)
 
     def _judge_word(self, said: Said, turn: Turn) -> list[str]:
         """A word is answered by one message, or by the agent, or ended with the line of an interrupted turn."""
