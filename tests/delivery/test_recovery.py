@@ -76,6 +76,26 @@ async def test_a_delivery_keeps_its_recorded_policy(simulation: Simulation) -> N
     assert (await setup.states())[1] is State.UNKNOWN
 
 
+@pytest.mark.parametrize("steps", range(24))
+@in_virtual_time
+async def test_a_channel_that_connects_during_a_sweep_does_not_wait_for_the_next_one(
+    simulation: Simulation, steps: int
+) -> None:
+    setup = DeliverySetup(simulation)
+    setup.fail(Rule(fault=NoAnswer(applied=False)))
+    sending = asyncio.create_task(setup.send_turn("t", "one", "two"))
+    await asyncio.sleep(3)
+    await setup.crash(connected=False)
+    assert sending.cancelled()
+    recovering = asyncio.create_task(setup.recovery().run())
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    setup.courier.connect(setup.channel)
+    await asyncio.sleep(10)
+    assert setup.texts() == ["one", "two"]
+    recovering.cancel()
+
+
 @in_virtual_time
 async def test_recovery_that_is_killed_again_and_again_succeeds(simulation: Simulation) -> None:
     setup = DeliverySetup(simulation)

@@ -101,8 +101,15 @@ class Courier:
         """
         return self._context.fenced
 
-    async def wait_for_connection(self, timeout_s: float) -> None:
-        """Wait until another channel is connected, or until the timeout has passed."""
+    @property
+    def connections(self) -> int:
+        """How often a channel was connected."""
+        return self._context.connections
+
+    async def wait_for_connection(self, timeout_s: float, *, after: int) -> None:
+        """Wait until there were more than `after` connections, or until the timeout has passed."""
+        if self.connections > after:
+            return
         with suppress(TimeoutError):
             # Not `wait_for`, because that can lose a cancellation that comes together with the result.
             async with asyncio.timeout(timeout_s):

@@ -59,13 +59,14 @@ class Recovery:
         """Sweep again and again until cancelled."""
         while True:
             wait = self._settings.every_s
+            before = self._courier.connections  # a sweep does not find what is due on a channel that connects meanwhile
             try:
                 due_in = await self.sweep()
                 wait = min(wait, due_in) if due_in is not None else wait
                 await self._prune()
             except LedgerUnavailable as error:
                 _log.warning("recovery tries again later: %s", error)
-            await self._courier.wait_for_connection(wait)
+            await self._courier.wait_for_connection(wait, after=before)
 
     async def sweep(self) -> float | None:
         """Resume all conversations that are due. Returns the seconds until the next one is due; None if none waits."""

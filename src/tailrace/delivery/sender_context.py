@@ -93,6 +93,7 @@ class SenderContext:
         self._settings = settings
         self._settings_of: dict[str, CourierSettings] = {}
         self._known: dict[str, PacedChannel] = {}
+        self.connections = 0
         self._connected = asyncio.Event()
         self._background: set[asyncio.Task[None]] = set()
 
@@ -102,6 +103,7 @@ class SenderContext:
         paced = PacedChannel(channel, self.clock, self.jitter, before=before, on_call=self.on_call)
         self.channels[channel.name] = self._known[channel.name] = paced
         self._settings_of[channel.name] = settings or self._settings
+        self.connections += 1
         self._connected.set()
         self._connected = asyncio.Event()
 
