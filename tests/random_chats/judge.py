@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\br(\d+)w(\d+)\b")
 _REFUSED = re.compile(r"I did not take (?:this message|your last (\d+) messages)")
+_NOT_SURE = frozenset({State.UNKNOWN, State.FAILED, State.DEAD})
 _MISSING = re.compile(r"Part \d+ of this answer (?:may be|is) missing")
 
 
@@ -52,7 +53,7 @@ class _Chat:
         shown = [each for each in self.messages if not each.deleted and each.message_id not in processing]
         self.words = _words_in("\n".join(each.text for each in shown))
         # What a platform without keys cannot say, and what it refused.
-        unsure = [row for row in self.rows if row.state in {State.UNKNOWN, State.FAILED, State.DEAD}]
+        unsure = [row for row in self.rows if row.state in _NOT_SURE]
         again = [row for row in self.rows if row.may_be_double or row.turn_id.endswith("/resend")]
         self.unsure = {word for row in unsure for word in _words_of(row)}
         self.again = self.unsure | {word for row in again for word in _words_of(row)}
@@ -102,6 +103,7 @@ class _Chat:
                     or self.stops
                     or (self.played.scene.busy == "interrupt" and index + 1 < len(self.said))
                     or any(_REFUSED.search(text) for text in self.texts)
+                    or any(row.turn_id == turn.turn_id and row.state in _NOT_SURE for row in self.rows)
                     or (run is None and self._edit_was_answered(index))
                 )
                 return [] if is_excused else [f"{name} was lost"]
@@ -156,11 +158,7 @@ class _Chat:
         refused = any(row.state in {State.FAILED, State.DEAD} for row in self.rows)
         if not interrupted <= lines <= interrupted + again and not refused:
             found.append(f"{interrupted} turns were interrupted, and {lines} lines say so")
-        reported = [
-            row
-            for row in self.rows
-            if row.state in {State.UNKNOWN, State.FAILED, State.DEAD} and row.policy.is_reported
-        ]
+        reported = [row for row in self.rows if row.state in _NOT_SURE and row.policy.is_reported]
         notices = sum(bool(_MISSING.search(text)) for text in self.texts)
         unsent = [row for row in self.rows if row.ordinal == NOTICE_ORDINAL and row.state is not State.DELIVERED]
         if bool(reported) != bool(notices) and not unsent:
