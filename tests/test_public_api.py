@@ -212,7 +212,7 @@ RUNTIMES = (
 def test_every_entry_point_can_be_loaded() -> None:
     points = [point for point in distribution("tailrace").entry_points if point.group != "console_scripts"]
     assert {(point.group, point.name) for point in points} == {
-        *(("tailrace.channels", name) for name in ("simulated", "telegram", "terminal")),
+        *(("tailrace.channels", name) for name in ("simulated", "slack", "telegram", "terminal")),
         *(("tailrace.simulators", name) for name in ("slack", "telegram")),
         *(("tailrace.runtimes", name) for name in RUNTIMES),
     }

@@ -1,6 +1,6 @@
-"""The token of the bot appears nowhere: after every test of Telegram, all that it wrote and showed is searched for it.
+"""The token of the bot appears nowhere: after each test of a platform, all that it wrote and showed is searched for it.
 
-`tests/conftest.py` loads this as a plugin of pytest. It applies to the test files with telegram in their name.
+`tests/conftest.py` loads this as a plugin of pytest. It applies to the test files with telegram or slack in their name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ shown_pages: list[tuple[str, str]] = []
 
 
 def _applies(item: pytest.Item) -> bool:
-    return "telegram" in item.path.name
+    return "telegram" in item.path.name or "slack" in item.path.name
 
 
 @pytest.fixture(autouse=True)

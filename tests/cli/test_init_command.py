@@ -107,7 +107,7 @@ def test_a_link_to_nowhere_is_not_followed(folder: Path) -> None:
 
 
 def test_at_a_terminal_it_asks_three_questions(person: Person) -> None:
-    person.sees("Which channel? One of telegram [telegram]:")
+    person.sees("Which channel? One of slack, telegram [telegram]:")
     person.type("telegam\r")
     person.sees("Did you mean 'telegram'?")
     person.sees("[telegram]:", times=2)

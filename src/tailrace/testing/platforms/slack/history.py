@@ -33,17 +33,18 @@ def seen_chat(world: SlackWorld, chat: SlackChat, at: float) -> SeenChat:
 
 def text_of(content: SlackContent) -> str:
     """The text that people read, with the marks of Markdown. Entities are decoded, and angle brackets removed."""
+    return unescape(raw_text(content))
+
+
+def raw_text(content: SlackContent) -> str:
+    """The text in which Slack looks for mentions, as the bot has sent it."""
     if content.markdown is not None:
-        return unescape(content.markdown)
-    texts = [_block_text(block) for block in content.blocks]
-    shown = "\n".join(text for text in texts if text) or content.text
-    return unescape(shown)
+        return content.markdown
+    return "\n".join(text for block in content.blocks if (text := _block_text(block))) or content.text
 
 
 def _block_text(block: dict[str, Any]) -> str:
     text = block.get("text")
-    if block.get("type") == "image":
-        return str(block.get("alt_text", ""))
     return str(text.get("text", "")) if isinstance(text, dict) else str(text or "")
 
 

@@ -38,8 +38,7 @@ class SlackSettings(msgspec.Struct, frozen=True, kw_only=True):
     stream_lifetime_s: float = 306.0  # 4: measured from the start; text that is appended does not extend it
     streams_need_thread: bool = True  # 4
     status_s: float = 120.0  # 5
-    tier_1: Rate = Rate(calls=1, per_s=60.0)  # 6
-    tier_2: Rate = Rate(calls=20, per_s=60.0)
+    tier_2: Rate = Rate(calls=20, per_s=60.0)  # 6
     tier_3: Rate = Rate(calls=50, per_s=60.0)
     tier_4: Rate = Rate(calls=100, per_s=60.0)
     posts_per_chat: Rate = Rate(calls=1, per_s=1.0)  # 6
@@ -53,6 +52,7 @@ class SlackSettings(msgspec.Struct, frozen=True, kw_only=True):
     chat_slack_s: UnverifiedFloat = 0.1  # how much too early a call may come
     shortest_retry_s: UnverifiedInt = 1  # the least `Retry-After`
     posts_per_workspace: Annotated[Rate, UNVERIFIED] = Rate(calls=300, per_s=60.0)  # 6 says only that there is one
+    tier_1: Annotated[Rate, UNVERIFIED] = Rate(calls=5, per_s=60.0)  # 6: "1+" in a minute; bursts are allowed
     statuses: Annotated[Rate, UNVERIFIED] = Rate(calls=600, per_s=60.0)  # 4: a special tier
     connection_s: UnverifiedFloat = 3600.0  # how long a socket stays open before Slack asks for a new one
     most_connections: UnverifiedInt = 10

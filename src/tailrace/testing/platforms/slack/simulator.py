@@ -11,7 +11,7 @@ import msgspec
 from tailrace.testing.faults import Script
 from tailrace.testing.platforms.simulator import PlatformSimulator, ShownFile
 from tailrace.testing.platforms.slack.actions import Action
-from tailrace.testing.platforms.slack.history import seen_chat
+from tailrace.testing.platforms.slack.history import raw_text, seen_chat
 from tailrace.testing.platforms.slack.people import act
 from tailrace.testing.platforms.slack.server import WebApi
 from tailrace.testing.platforms.slack.world import SlackUser, SlackWorld
@@ -106,7 +106,7 @@ class SlackSimulator(PlatformSimulator):
         """The people, groups and channels that any version of a message of the bot has mentioned."""
         own = [message for message in self.world.chats[chat].messages.values() if message.sender == self.world.bot]
         shown = [version.content for message in own for version in message.versions]
-        return [name for content in shown for name in _MENTION.findall(str(msgspec.to_builtins(content)))]
+        return [name for content in shown for name in _MENTION.findall(raw_text(content))]
 
     def _make_api(self) -> WebApi:
         self._web_api = WebApi(self.world, self.faults, self.clock, signing_secret=DEFAULT_SIGNING_SECRET)
