@@ -19,6 +19,7 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from tailrace.channels.slack import channel as slack
 from tailrace.channels.telegram.channel import TelegramChannel
 from tailrace.ledger.writer import Writer
 from tailrace.testing import simulated
@@ -29,8 +30,18 @@ if TYPE_CHECKING:
 _POINTS: dict[str, tuple[tuple[CodeType, ...], str]] = {
     "commit.before": ((Writer._apply_all.__code__,), "return"),
     "commit.after": ((Writer._answer.__code__,), "call"),
-    "send.before": ((simulated.SimulatedChannel._connect.__code__, TelegramChannel.post.__code__), "call"),
-    "send.answered": ((simulated._receipt.__code__, TelegramChannel._receipt.__code__), "call"),
+    "send.before": (
+        (
+            simulated.SimulatedChannel._connect.__code__,
+            slack.SlackChannel.post.__code__,
+            TelegramChannel.post.__code__,
+        ),
+        "call",
+    ),
+    "send.answered": (
+        (simulated._receipt.__code__, slack._receipt.__code__, TelegramChannel._receipt.__code__),
+        "call",
+    ),
 }
 POINTS = tuple(_POINTS)
 

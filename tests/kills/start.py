@@ -24,6 +24,7 @@ import msgspec
 
 from kills import crash_points
 from tailrace import cli
+from tailrace.channels.slack import channel as slack
 from tailrace.channels.telegram import channel as telegram
 from tailrace.cli import commands, deliver, deliveries
 from tailrace.cli.deliveries import resuming
@@ -32,7 +33,7 @@ from tailrace.testing import simulated
 if TYPE_CHECKING:
     from types import TracebackType
 
-PRELOADED = commands, deliver, deliveries, resuming, simulated, telegram
+PRELOADED = commands, deliver, deliveries, resuming, simulated, slack, telegram
 KILLED = -int(signal.SIGKILL)
 _MAX_LIFE_S = 60
 

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Literal, Self
 import msgspec
 
 from kills.judge import LedgerContent, Verdict, judge, read_ledger, words_of
+from kills.simulator_process import SimulatorProcess
 from kills.start import KILLED, CommandStarter, Signal, Start
-from kills.telegram import TelegramProcess
 from kills.turns import KINDS, TurnInput, kill_capabilities
 from tailrace.deliveries import OPEN, TURN_OPEN, State, TurnState
 from tailrace.testing.faults import NoAnswer, Reset, Rule, TooMany
@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 
 _MAX_FINISHING_RUNS = 3
 _LOOK_AGAIN_S = 0.004
-_WRITES = "post|edit|delete|sendMessage|editMessageText|deleteMessage"
+_WRITES = "|".join(  # noqa: FLY002 -- one platform in each line
+    ("post|edit|delete", "sendMessage|editMessageText|deleteMessage", "chat.postMessage|chat.update|chat.delete")
+)
 _RETRY_S = 0.4
 IN_HANDS = frozenset({"held", "drain"})
 
@@ -104,9 +106,9 @@ class TrialRunner:
     ) -> None:
         self._open.close()
 
-    def _new_platform(self, opened: ExitStack) -> PlatformProcess | TelegramProcess:
+    def _new_platform(self, opened: ExitStack) -> PlatformProcess | SimulatorProcess:
         if self.kind.chat is not None:
-            return opened.enter_context(TelegramProcess(self.kind.chat))
+            return opened.enter_context(SimulatorProcess(self.kind.platform, self.kind.chat))
         capabilities = kill_capabilities(self.kind.platform, deadline_s=self._deadline_s)
         return opened.enter_context(PlatformProcess(capabilities))
 
@@ -190,7 +192,7 @@ class TrialRunner:
         if isinstance(self.platform, PlatformProcess):
             return []
         files = [path for path in self._folder.rglob("*") if path.is_file()]
-        return [path.name for path in files if self.platform.secret in path.read_bytes()]
+        return [path.name for path in files if any(map(path.read_bytes().__contains__, self.platform.secrets))]
 
     def _writes(self) -> int:
         """How many calls have changed a chat, or tried to."""

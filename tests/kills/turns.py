@@ -48,6 +48,7 @@ KINDS = {
     "telegram": Kind(
         platform="telegram", in_doubt="hold", channel="telegram", chat="1001", filler=" and so on" * 29, parts=4
     ),
+    "slack": Kind(platform="slack", channel="slack", chat="D0ADA", filler=" and so on" * 87, parts=4),
 }
 
 

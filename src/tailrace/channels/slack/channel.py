@@ -156,8 +156,7 @@ class SlackChannel:
 
     async def post(self, post: Post, *, key: str) -> Receipt:
         """Send a message."""
-        sent = await self._call(post.target, calls.post_call(post, key), _Sent)
-        return Receipt(message_id=sent.ts)
+        return _receipt(await self._call(post.target, calls.post_call(post, key), _Sent))
 
     async def edit(self, edit: Edit) -> Receipt:
         """Replace the text and the buttons of a message."""
@@ -219,7 +218,7 @@ class SlackChannel:
             fields |= {"recipient_user_id": user, "recipient_team_id": team}
         sent = await self._call(target, SlackCall("chat.startStream", fields), _Sent)
         self._streams.add(sent.ts, ShownStream(key, text))
-        return Receipt(message_id=sent.ts)
+        return _receipt(sent)
 
     async def append_stream(self, appended: AppendStream) -> None:
         """Append text, and show tasks."""
@@ -267,7 +266,7 @@ class SlackChannel:
                 media.target, key, url=media.url or "", caption=media.caption, is_picture=is_picture
             )
             sent = await self._call(media.target, call, _Sent)
-            return Receipt(message_id=sent.ts, degraded="" if is_picture else "sent as a link")
+            return _receipt(sent, "" if is_picture else "sent as a link")
         with _opened(Path(media.path)) as file:
             size, name = os.fstat(file.fileno()).st_size, Path(media.path).name or "file"
             fields = {"filename": name, "length": str(size)}
@@ -333,6 +332,10 @@ class SlackChannel:
     async def _show_seen(self, message: InboundMessage) -> None:
         if message.message_id and not message.edited:
             await self.react(message.target, message.message_id, _SEEN)
+
+
+def _receipt(sent: _Sent, degraded: str = "") -> Receipt:
+    return Receipt(message_id=sent.ts, degraded=degraded)
 
 
 def _checked(given: dict[str, Any]) -> SlackAppSettings:

@@ -1,6 +1,6 @@
-"""The simulator of Telegram in its own process, `tailrace simulate telegram`, controlled like a `PlatformProcess`.
+"""The simulator of a platform in its own process, `tailrace simulate NAME`, controlled like a `PlatformProcess`.
 
-All turns go to one private chat, at the pace of Telegram.
+All turns go to one private chat, at the pace of the platform.
 """
 
 from __future__ import annotations
@@ -26,32 +26,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _TIMEOUT_S = 30.0
-_ALLOWED = frozenset({"", "not_modified", "too_many_requests"})
-"""A final edit may change nothing, which Telegram refuses and the channel takes as success. On a busy machine a call
+_VARIABLES = {"slack": 3, "telegram": 2}
+"""How many environment variables each simulator prints."""
+_ALLOWED = frozenset({"", "not_modified", "ratelimited", "too_many_requests"})
+"""A final edit may change nothing, which Telegram refuses, and the channel takes as success. On a busy machine a call
 may arrive so late that the next one comes too early; the pace is tested in virtual time.
 """
 
 
-class TelegramProcess:
+class SimulatorProcess:
     """The process and its only chat. Used by `with`."""
 
-    def __init__(self, chat: str) -> None:
+    def __init__(self, platform: str, chat: str) -> None:
+        self._platform = platform
         self._chat = chat
         self._known_calls = 0
         self._counts: Counter[str] = Counter()
         self._complaints: list[Complaint] = []
-        self._cleared_message = 0
+        self._cleared_message = "0"
 
     def __enter__(self) -> Self:
-        command = [TAILRACE, "simulate", "telegram"]
+        command = [TAILRACE, "simulate", self._platform]
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None, "the process was started with a pipe"
         self._address = self._process.stdout.readline().rpartition("/")[2].strip()
-        exports = [self._process.stdout.readline().removeprefix("export ") for _ in range(2)]
+        exports = [self._process.stdout.readline().removeprefix("export ") for _ in range(_VARIABLES[self._platform])]
         self.environment = dict(shlex.split(line)[0].split("=", 1) for line in exports)
-        self.secret = self.environment["TELEGRAM_BOT_TOKEN"].partition(":")[2].encode()
+        tokens = [value for name, value in self.environment.items() if name.endswith("TOKEN")]
+        self.secrets = [token.rpartition(":")[2].encode() for token in tokens]  # before the colon is the id of a bot
         return self
 
     def __exit__(
@@ -75,7 +79,8 @@ class TelegramProcess:
         self.account()
         self._counts.clear()
         self._complaints.clear()
-        self._cleared_message = max((int(message.id) for message in self._seen()), default=self._cleared_message)
+        ids = [str(message.id) for message in self._seen()]
+        self._cleared_message = max(ids, key=float, default=self._cleared_message)
 
     def history(self, chat: str | None = None) -> list[PlatformMessage]:
         """The messages of the bot, in their order."""
