@@ -5,6 +5,7 @@ The pace is that of Slack. The time is virtual, so that many minutes of streamin
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,9 @@ from msgspec.structs import replace
 from slack_streaming import STRICT, slack_streaming
 
 from long_answer import long_answer
+from tailrace.delivery.presenting import present
+from tailrace.events import TextDelta, ToolFinished, ToolStarted, TurnCompleted, TurnStarted
+from tailrace.projector import ProjectorSettings
 from tailrace.testing.faults import (
     Cut,
     Delayed,
@@ -29,6 +33,9 @@ from tailrace.testing.faults import (
 from tailrace.testing.virtual_time import run
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tailrace.events import Event
     from tailrace.testing.virtual_time import Simulation
 
 FAULTS: list[Fault] = [
@@ -114,6 +121,35 @@ def test_an_answer_is_whole_if_a_method_for_streams_never_works(method: str, err
             await play.send(answer, "native")
             assert any(call.method == method for call in play.slack.calls)
             play.check_whole(answer)
+
+    run(scene, sockets=True)
+
+
+async def slow_answer(words: list[str]) -> AsyncIterator[Event]:
+    """A word in each five seconds, while a tool runs all the time."""
+    yield TurnStarted(turn_id="turn")
+    yield ToolStarted(id="t", name="build")
+    for word in words:
+        yield TextDelta(text=f"{word} ")
+        await asyncio.sleep(5)
+    yield ToolFinished(id="t", result="built")
+    yield TurnCompleted()
+
+
+def test_a_stream_that_gets_too_old_is_continued_in_a_second_one() -> None:
+    words = [f"word{number}" for number in range(120)]
+
+    async def scene(simulation: Simulation) -> None:
+        async with slack_streaming(simulation) as play:
+            turn = await play.courier.begin("turn", play.target)
+            settings = ProjectorSettings(presentation="native")
+            await present(slow_answer(words), turn, play.courier.capabilities(play.target), settings, clock=play.clock)
+            play.check_no_refusal()
+            play.check_settled()
+            messages = play.messages()
+            assert len(messages) == 3
+            assert " ".join(message.text for message in messages).split() == words
+            assert {status for message in messages for _, status in message.tasks} == {"complete"}
 
     run(scene, sockets=True)
 

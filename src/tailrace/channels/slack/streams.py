@@ -37,8 +37,12 @@ class ShownStream:
         self.text = None
 
     def rest_of(self, text: str) -> str | None:
-        """What is missing to `text`; None if the stream shows something else."""
-        return text[len(self.text) :] if self.text is not None and text.startswith(self.text) else None
+        """What is missing to `text`; None if the stream shows something else. Space at the end is not seen."""
+        if self.text is None:
+            return None
+        if text.startswith(self.text):
+            return text[len(self.text) :]
+        return "" if text.rstrip() == self.text.rstrip() else None
 
     def last_tasks(self, tasks: Sequence[Task]) -> list[Task]:
         """The tasks with which the stream is closed: none of them may stay in progress.
