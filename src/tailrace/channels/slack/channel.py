@@ -11,13 +11,13 @@ import mimetypes
 import os
 import time
 from html import escape
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tailrace.channels.limit_scope import LimitScope
+from tailrace.channels.sent_file import open_to_send, shown_name
 from tailrace.channels.slack import calls, checks
 from tailrace.channels.slack.client import SlackCall, SlackClient
 from tailrace.channels.slack.errors import NotChanged, StreamEnded
@@ -32,6 +32,7 @@ from tailrace.operations import Body, Edit, Post, Receipt, Target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from tailrace.capabilities import Capabilities
     from tailrace.inbound import Attachment, ButtonPress, InboundMessage
@@ -267,8 +268,8 @@ class SlackChannel:
             )
             sent = await self._call(media.target, call, _Sent)
             return _receipt(sent, "" if is_picture else "sent as a link")
-        with _opened(Path(media.path)) as file:
-            size, name = os.fstat(file.fileno()).st_size, Path(media.path).name or "file"
+        with open_to_send(media.path) as file:
+            size, name = os.fstat(file.fileno()).st_size, shown_name(media.path)
             fields = {"filename": name, "length": str(size)}
             upload = await self._call(media.target, SlackCall("files.getUploadURLExternal", fields), _UploadUrl)
             await self._api.upload(upload.upload_url, file)
@@ -359,10 +360,3 @@ def _checked(given: dict[str, Any]) -> SlackAppSettings:
 
 def _plain(text: str) -> Body:
     return Body(text=escape(text, quote=False))
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise SendRefused(f"the file to send cannot be read: {error.strerror}") from error

@@ -16,9 +16,10 @@ import aiohttp
 import msgspec
 
 from tailrace.channels.http_session import HTTP_ERRORS
+from tailrace.channels.reconnecting import reconnect_wait_s
 from tailrace.channels.slack.client import SlackCall
 from tailrace.channels.slack.events import Envelope
-from tailrace.errors import AccessLost, ChannelFault, LedgerUnavailable, NotSent
+from tailrace.errors import ChannelFault, LedgerUnavailable, MaybeSent, NotSent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,8 +33,7 @@ PING_S = 10.0
 DEAD_S = 30.0
 """A socket that is silent for this time is replaced."""
 _MAX_FRAME = 1024 * 1024
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
-_ACCESS_RETRY_S = 60.0
+_STABLE_S = 10.0  # a socket that is lost earlier counts as a failure
 
 
 class OpenedConnection(msgspec.Struct, frozen=True):
@@ -79,18 +79,22 @@ class SocketReader:
         while True:
             try:
                 socket = await self.connect()
+                began = asyncio.get_running_loop().time()
+                is_asked = await self._read_until_replaced(readers, socket)
+                if not is_asked and asyncio.get_running_loop().time() - began < _STABLE_S:
+                    raise MaybeSent("the socket was closed soon after it was opened")
                 failures = 0
-                await self._read_until_replaced(readers, socket)
             except ChannelFault as error:
                 failures += 1
-                wait_s = _wait_s(error, failures) * (0.75 + self._jitter() / 2)
+                wait_s = reconnect_wait_s(error, failures, self._jitter())
                 _log.warning("no messages are received, and tried again in %.1f s: %s", wait_s, error)
                 await asyncio.sleep(wait_s)
 
-    async def _read_until_replaced(self, readers: asyncio.TaskGroup, socket: aiohttp.ClientWebSocketResponse) -> None:
-        is_replaced = asyncio.Event()
-        readers.create_task(self._read(socket, is_replaced))
-        await is_replaced.wait()
+    async def _read_until_replaced(self, readers: asyncio.TaskGroup, socket: aiohttp.ClientWebSocketResponse) -> bool:
+        """Read until another socket must be opened. Returns whether Slack has asked for it."""
+        replaced: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        readers.create_task(self._read(socket, replaced))
+        return await replaced
 
     async def connect(self) -> aiohttp.ClientWebSocketResponse:
         """Open a socket. Raises `ChannelFault`."""
@@ -104,8 +108,8 @@ class SocketReader:
         self._on_life()
         return socket
 
-    async def _read(self, socket: aiohttp.ClientWebSocketResponse, is_replaced: asyncio.Event) -> None:
-        """Read a socket until it is closed. `is_replaced` is set when another one must be opened."""
+    async def _read(self, socket: aiohttp.ClientWebSocketResponse, replaced: asyncio.Future[bool]) -> None:
+        """Read a socket until it is closed. `replaced` is set when another one must be opened."""
         pings = asyncio.create_task(_ping(socket))
         try:
             while True:
@@ -120,11 +124,11 @@ class SocketReader:
                 if frame.type is aiohttp.WSMsgType.PING:
                     await socket.pong(frame.data)
                 elif frame.type is aiohttp.WSMsgType.TEXT and await self._take(socket, frame.data):
-                    is_replaced.set()
+                    _set(replaced, is_asked=True)
         except (*HTTP_ERRORS, RuntimeError) as error:  # a RuntimeError: the socket is closing
             _log.warning("the socket is lost: %s", type(error).__name__)
         finally:
-            is_replaced.set()
+            _set(replaced, is_asked=False)
             pings.cancel()
             await socket.close()
 
@@ -148,15 +152,12 @@ class SocketReader:
         return False
 
 
+def _set(replaced: asyncio.Future[bool], *, is_asked: bool) -> None:
+    if not replaced.done():
+        replaced.set_result(is_asked)
+
+
 async def _ping(socket: aiohttp.ClientWebSocketResponse) -> None:
     while not socket.closed:
         await asyncio.sleep(PING_S)
         await socket.ping()
-
-
-def _wait_s(error: Exception, failures: int) -> float:
-    if isinstance(error, AccessLost):
-        return _ACCESS_RETRY_S
-    if isinstance(error, NotSent) and error.retry_after:
-        return error.retry_after
-    return min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(failures - 1, 10))

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import mimetypes
 import os
-import re
 from contextlib import ExitStack, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from tailrace.channels.limit_scope import LimitScope
+from tailrace.channels.sent_file import open_to_send, shown_name
 from tailrace.channels.telegram import calls, checks
 from tailrace.channels.telegram.client import FileUpload, MethodCall, TelegramClient
 from tailrace.channels.telegram.errors import ChatMoved, NotModified, PictureRefused
@@ -30,6 +29,7 @@ from tailrace.operations import Body, Edit, Post, Receipt, Target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from tailrace.capabilities import Capabilities
     from tailrace.inbound import Attachment, ButtonPress, InboundMessage
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SEEN = "👀"
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class _SentChat(msgspec.Struct, frozen=True):
@@ -172,14 +171,18 @@ class TelegramChannel:
         file.
         """
         with ExitStack() as stack:
-            file = None if media.path is None else stack.enter_context(_opened(Path(media.path)))
+            file = None if media.path is None else stack.enter_context(open_to_send(media.path))
             mime = media.mime or mimetypes.guess_type(media.path or urlsplit(media.url or "").path)[0] or ""
             size = 0 if file is None else os.fstat(file.fileno()).st_size
             if size > MAX_UPLOAD:
                 raise SendRefused(f"the file has {size} bytes, and Telegram takes at most {MAX_UPLOAD}")
             is_photo = mime in PHOTOS and size <= MAX_PHOTO and key not in self._not_photos
             call = calls.media_call(media, self._chat(media.target.chat), as_photo=is_photo)
-            upload = None if file is None else FileUpload("photo" if is_photo else "document", file, _name(media.path))
+            upload = (
+                None
+                if file is None
+                else FileUpload("photo" if is_photo else "document", file, shown_name(media.path or ""))
+            )
             try:
                 sent = await self._call(media.target, call, _SentMessage, upload=upload)
             except PictureRefused:
@@ -295,15 +298,3 @@ def _checked(given: dict[str, Any]) -> BotSettings:
         is_mode = str(error).startswith("Invalid enum value")
         reason = 'mode must be "polling" or "webhook"' if is_mode else str(error)
         raise UsageError(f"a setting of the channel telegram is wrong: {reason}") from None
-
-
-def _opened(path: Path) -> BinaryIO:
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise SendRefused(f"the file to send cannot be read: {error.strerror}") from error
-
-
-def _name(path: str | None) -> str:
-    """The file name that users see: the last part of the path, without control characters."""
-    return _CONTROLS.sub("_", Path(path or "").name) or "file"

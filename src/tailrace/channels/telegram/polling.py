@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tailrace.channels.reconnecting import reconnect_wait_s
 from tailrace.channels.telegram.client import MethodCall
 from tailrace.channels.telegram.errors import PollingConflict
 from tailrace.channels.telegram.updates import KINDS, update_id_of
-from tailrace.errors import AccessLost, ChannelFault, LedgerUnavailable, MaybeSent, NotSent
+from tailrace.errors import ChannelFault, LedgerUnavailable, MaybeSent
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from tailrace.channels.telegram.client import TelegramClient
+    from tailrace.channels.reconnecting import reconnect_wait_s
+from tailrace.channels.telegram.client import TelegramClient
 
 _log = logging.getLogger(__name__)
 
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
-_ACCESS_RETRY_S = 60.0
 SPARE_S = 10.0
 """How much later than promised an answer may come."""
 
@@ -65,7 +65,7 @@ async def poll(
             raise
         except (ChannelFault, LedgerUnavailable) as error:
             failures += 1
-            wait_s = _wait_s(error, failures) * (0.75 + jitter() / 2)
+            wait_s = reconnect_wait_s(error, failures, jitter())
             _log.warning("no messages are received, and tried again in %.1f s: %s", wait_s, error)
             await asyncio.sleep(wait_s)
         else:
@@ -78,11 +78,3 @@ def _in_order(found: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
     """Sort the updates by their ids. An update without an id is left out, because it cannot be confirmed."""
     numbered = [(update_id, update) for update in found if (update_id := update_id_of(update)) is not None]
     return sorted(numbered, key=lambda pair: pair[0])
-
-
-def _wait_s(error: Exception, failures: int) -> float:
-    if isinstance(error, AccessLost):
-        return _ACCESS_RETRY_S
-    if isinstance(error, NotSent) and error.retry_after:
-        return error.retry_after
-    return min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0 ** min(failures - 1, 10))
