@@ -41,6 +41,30 @@ def handles_signals(
 
 
 @contextmanager
+def wakes_loop(signals: tuple[signal.Signals, ...]) -> Iterator[None]:
+    """Let these signals wake the running loop while the block runs; their handlers stay as they are.
+
+    Python runs a handler between two steps of its code. A signal that comes just before the loop begins to wait would
+    otherwise be handled only when the loop wakes for another reason, which can take half a minute.
+    """
+    loop = asyncio.get_running_loop()
+    caught = [number for number in signals if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in caught:
+        handler = signal.getsignal(number)
+        with suppress(NotImplementedError):  # on Windows
+            loop.add_signal_handler(number, lambda: None)
+        signal.signal(number, handler or signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number in caught:
+            handler = signal.getsignal(number)
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+            signal.signal(number, handler or signal.SIG_DFL)
+
+
+@contextmanager
 def stops_on_signals(
     signals: tuple[signal.Signals, ...] = STOPPING, *, exit_after_s: float | None = None, last_words: str = ""
 ) -> Iterator[asyncio.Event]:
@@ -62,7 +86,7 @@ def stops_on_signals(
             exit_later(exit_after_s, 1, last_words)
         loop.call_soon_threadsafe(asked.set)
 
-    with handles_signals(ask, signals) as caught:
+    with handles_signals(ask, signals) as caught, wakes_loop(caught):
         yield asked
 
 

@@ -167,6 +167,8 @@ async def test_help_names_every_word_and_start_is_help(simulation: Simulation) -
         await setup.until(lambda: len(setup.texts()) == 2)
     assert all(f"/{word}" in setup.texts()[0] for word in WORDS)
     assert setup.texts()[0] == setup.texts()[1]
+    buttons = [button.value for button in setup.platform.history(PERSON)[0].body.buttons]
+    assert buttons == [f"/{word}" for word in WORDS if word != "help"]
 
 
 @in_virtual_time

@@ -351,7 +351,10 @@ def test_agent_that_exited_between_turns_is_started_again(scenes: Scenes) -> Non
 
 async def gone(pid: int) -> None:
     """Wait until a process has exited."""
-    handle = os.pidfd_open(pid)
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
     exited = asyncio.Event()
     asyncio.get_running_loop().add_reader(handle, exited.set)
     try:

@@ -21,10 +21,10 @@ from tailrace.gateway.presenters import CourierPresenter, RecordedPresenter, Rec
 from tailrace.gateway.router import TurnRequest
 from tailrace.gateway.schedule import schedule_of
 from tailrace.gateway.word_answers import answer_word
-from tailrace.gateway.words import QUEUED, files_of, prompt_of, rest_of, word_of
+from tailrace.gateway.words import HELP, QUEUED, WORD_BUTTONS, files_of, prompt_of, rest_of, word_of
 from tailrace.log_context import log_context
 from tailrace.operations import Typing
-from tailrace.ports import ShowsTyping, StreamingChannelProvider
+from tailrace.ports import AsksByButtons, ShowsTyping, StreamingChannelProvider
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,7 +220,9 @@ class Conversation:
         assert turn.message is not None, "an accepted turn has its message"
         try:
             await self._served.was_connected.wait()
-            await self._context.say(turn.turn_id, self.target, await answer_word(turn.message, self, self._context))
+            text = await answer_word(turn.message, self, self._context)
+            has_buttons = text == HELP and isinstance(self._served.channel, AsksByButtons)
+            await self._context.say(turn.turn_id, self.target, text, buttons=WORD_BUTTONS if has_buttons else ())
         finally:
             self._on_idle(self)
 

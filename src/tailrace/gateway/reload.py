@@ -12,7 +12,7 @@ import msgspec
 
 from tailrace.errors import UsageError
 from tailrace.plugins import channel_settings
-from tailrace.signals import handles_signals
+from tailrace.signals import handles_signals, wakes_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +38,7 @@ def reloads_on_hangup(
     def ask(*_: object) -> None:
         loop.call_soon_threadsafe(reload)
 
-    with handles_signals(ask, _HANGUP):
+    with handles_signals(ask, _HANGUP), wakes_loop(_HANGUP):
         yield
 
 

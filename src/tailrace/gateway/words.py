@@ -24,6 +24,7 @@ QUEUED = frozenset({"new", "retry"})
 """The words that take effect after the messages before them. The others take effect at once."""
 
 STOP_BUTTON = Button(label="Stop", value="/stop")
+WORD_BUTTONS = tuple(Button(label=word.capitalize(), value=f"/{word}") for word in WORDS if word != "help")
 
 HELP = "\n".join(
     ["Write what you want to say. These words are for me, not for the agent:", ""]
