@@ -12,7 +12,7 @@ import msgspec
 
 from tailrace.errors import UsageError
 from tailrace.plugins import channel_settings
-from tailrace.signals import handles_signals, wakes_loop
+from tailrace.signals import wakes_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,8 +38,14 @@ def reloads_on_hangup(
     def ask(*_: object) -> None:
         loop.call_soon_threadsafe(reload)
 
-    with handles_signals(ask, _HANGUP), wakes_loop(_HANGUP):
-        yield
+    # Also if the process was started by nohup, which ignores the signal: it then comes from a person who sends it.
+    before = {number: signal.signal(number, ask) for number in _HANGUP}
+    try:
+        with wakes_loop(_HANGUP):
+            yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 class Reload:
