@@ -64,7 +64,7 @@ $(RUNTIMES:%=$(VENV)/runtimes/%/.ready): $(VENV)/runtimes/%/.ready: requirements
 
 # The command lines of agents. Install scripts of npm packages are off; only that of opencode is needed, and run.
 COMMANDS := $(VENV)/runtimes/commands
-AGENTS := claude claude_sdk codex gemini opencode acp chat login vercel
+AGENTS := claude claude_sdk codex gemini opencode acp chat login telegram vercel
 NPM := node "$$(dirname "$$(realpath $(COMMANDS)/bin/node)")/../lib/node_modules/npm/bin/npm-cli.js" --loglevel=error --no-audit --no-fund --ignore-scripts
 
 test-runtime-commands: $(COMMANDS)/agents/.ready
