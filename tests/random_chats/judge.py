@@ -154,7 +154,8 @@ class _Chat:
         ]
         interrupted = sum(turn.state is TurnState.INTERRUPTED for turn in turns)
         lines = sum(INTERRUPTED in text for text in self.texts)
-        again = sum(row.may_be_double for row in self.rows)  # the line is sent again if it may not have arrived
+        # The line is sent again each time that it may not have arrived.
+        again = sum(row.attempt - 1 for row in self.rows if row.may_be_double)
         refused = any(row.state in {State.FAILED, State.DEAD} for row in self.rows)
         if not interrupted <= lines <= interrupted + again and not refused:
             found.append(f"{interrupted} turns were interrupted, and {lines} lines say so")
