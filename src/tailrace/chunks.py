@@ -81,9 +81,9 @@ _NO_SENDERS: frozenset[str | None] = frozenset()
 class TextChunk:
     """A text block of the answer. It is open, so that more text can be added, until it is sealed.
 
-    Usually only the agent has written in a block. While such a block is open, `tail.append(piece)` adds text without a
-    copy of the earlier text. All other blocks have no attribute `tail`; use `append`. Which sender wrote which text and
-    which sender sealed the block is not part of the wire form.
+    A block can have text of the agent and of its subagents. While it is open and only the agent has written in it,
+    `tail.append(piece)` adds text without a copy of the earlier text. Every other block has no attribute `tail`; use
+    `append`. Who wrote which text, and who sealed the block, is not part of the wire form.
     """
 
     type: Literal["text"] = field(default="text", kw_only=True, repr=False)

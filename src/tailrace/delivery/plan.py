@@ -75,7 +75,7 @@ class OpenTurn:
     async def end(self, *operations: Durable, state: TurnState = TurnState.DONE) -> list[Delivery]:
         """Deliver the last operations of the turn, as `send` does. The turn ends when they are recorded.
 
-        With the state `cancelled`, users are not notified if one of these parts is missing.
+        With the state `cancelled`, the chat gets no notice if one of these operations fails.
         """
         if self._turn.state in _CLOSED:
             return []

@@ -190,7 +190,10 @@ class Conversation:
         return turns
 
     def _take_others(self, turns: list[Turn]) -> list[Turn]:
-        """The turns that end with the last one of these: the others, and those that an edit has replaced."""
+        """The turns to close when the last of `turns` begins, because it answers their messages too.
+
+        These are the earlier ones of `turns`, and turns of messages that the person has replaced by an edit.
+        """
         replaced = [original for turn in turns for original in self._replaced.pop(turn.turn_id, [])]
         return replaced + turns[:-1]
 

@@ -56,7 +56,7 @@ class Sessions:
         return session
 
     def begin(self, conversation: str) -> Session:
-        """Begin a new session. The prompt to repeat stays the same."""
+        """Begin a new session. `last_turns` stays, so that `/retry` still works."""
         last = self.last_turns(conversation)
         session = Session(id=uuid.uuid4().hex, used_at=self._clock(), last_turns=last)
         self._sessions.pop(conversation, None)

@@ -294,11 +294,11 @@ def check_plan(lease: Lease, deliveries: Sequence[Delivery]) -> list[Delivery]:
 
 
 def check_moves(lease: Lease, moves: Sequence[Move], notices: Sequence[Delivery]) -> list[Delivery]:
-    """Check changes of state, and return `notices` with the epoch of the lease.
+    """Check changes of state, each a pair: the delivery before and after. Returns `notices` with the lease's epoch.
 
-    A move is a pair: the delivery before and after. A notice is a new delivery that tells the chat of the first move,
-    such as that a part is missing. Raises `ValueError` for a change of state that `EDGES` does not allow, for a move to
-    another delivery, and for notices without a move; `Fenced` for a delivery of another lease.
+    A notice is a new delivery that tells the chat of the first change, such as that a part is missing. Raises
+    `ValueError` for a change that `EDGES` does not allow, for a pair of two deliveries, and for notices without a
+    change; `Fenced` for a delivery of another lease.
     """
     for before, after in moves:
         if after.state not in EDGES[before.state]:

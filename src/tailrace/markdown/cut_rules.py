@@ -136,7 +136,10 @@ def check_long_line(ahead: Lookahead, point: CutPoint) -> NoCut | None:
 
 
 def best_markup(ahead: Lookahead, point: CutPoint) -> CutMarkup:
-    """The best markup for a cut at this point that takes at most half of a part."""
+    """What to write before and after a cut at this point, so that both parts are valid alone.
+
+    Markup that would take more than half of a part is left out, the least important first.
+    """
     return next(markup for markup in cut_markups(point) if not is_too_wide(ahead, markup))
 
 

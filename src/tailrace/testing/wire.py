@@ -166,7 +166,7 @@ class ClearFaults(msgspec.Struct, frozen=True, tag_field="control", tag="clear_f
 
 
 class AddInbound(msgspec.Struct, frozen=True, tag_field="control", tag="inbound"):
-    """Tell the platform that people do these things. It gives the events to the channel."""
+    """Let people do something on the platform, such as write a message. The channel then receives these events."""
 
     events: tuple[Inbound, ...]
 

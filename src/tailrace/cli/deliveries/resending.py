@@ -100,7 +100,7 @@ async def _choose(path: Path, ids: list[str], query: Query) -> list[str]:
 class _ResendCommand:
     """Sends the chosen deliveries again, and reports each.
 
-    `adopt`: the person accepted a restored ledger with `--adopt`.
+    `adopt`: the ledger may be an older copy that was restored; the person accepted that with `--adopt`.
     """
 
     def __init__(self, chosen: list[str], place: LedgerPlace, report: SendReport, *, adopt: bool) -> None:

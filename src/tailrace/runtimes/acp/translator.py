@@ -267,7 +267,8 @@ class AcpTranslator:
     def _unknown(self, value: Any, kind: str | None = None) -> list[Event]:
         """Report a message of an unknown kind; if a block of text is open, after that block.
 
-        Only a few such reports wait: an agent may print a log while it writes text.
+        At most `_MAX_HELD` reports wait for the end of a block. Further ones are dropped, so that an agent that prints
+        a log while it writes text does not fill the memory.
         """
         if len(self._held) >= _MAX_HELD:
             return []
